@@ -1,0 +1,1 @@
+"""One Raft node of tenure, its client, and the command line ``python -m cluster``."""

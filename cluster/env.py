@@ -1,0 +1,218 @@
+"""The real outside: clocks, timers, sockets, files and threads of this machine.
+
+Knows: asyncio, uvloop (where a loop is made), os. Must not know: Raft, leases, the protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from cluster.address import Address
+from cluster.ports import Disk, File, Handle, Listener
+
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def boot_clock() -> float:
+    """Seconds on a monotonic clock that counts suspension: CLOCK_BOOTTIME, or CLOCK_MONOTONIC where it does so (macOS)."""
+    return time.clock_gettime(_BOOTTIME if _BOOTTIME is not None else time.CLOCK_MONOTONIC)
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """An event loop: uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class _Listener:
+    def __init__(self, server: asyncio.AbstractServer, address: Address) -> None:
+        self._server = server
+        self.address = address
+
+    def close(self) -> None:
+        self._server.close()
+        if self.address.path:
+            try:
+                os.unlink(self.address.path)
+            except FileNotFoundError:
+                pass
+
+
+class RealFile:
+    """See ``ports.File``."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def pwrite(self, data: bytes, offset: int) -> None:
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self._fd, view, offset)
+            view = view[written:]
+            offset += written
+
+    def pread(self, size: int, offset: int) -> bytes:
+        return os.pread(self._fd, size, offset)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def preallocate(self, size: int) -> None:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self._fd, 0, size)
+
+    def datasync(self) -> None:
+        if hasattr(os, "fdatasync"):
+            os.fdatasync(self._fd)
+        else:
+            # On macOS fsync leaves the data in the drive's cache; F_FULLFSYNC does not.
+            fcntl.fcntl(self._fd, getattr(fcntl, "F_FULLFSYNC", 51))
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class RealDisk:
+    """See ``ports.Disk``. Holds the lock on the directory until closed."""
+
+    LOCK_NAME = "lock"
+
+    def __init__(self, directory: str) -> None:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        self._directory = directory
+        self._lock_fd = os.open(self._path(self.LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock_fd)
+            raise
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
+    def open(self, name: str, *, create: bool = False) -> File:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return RealFile(os.open(self._path(name), flags, 0o600))
+
+    def exists(self, name: str) -> bool:
+        return os.path.exists(self._path(name))
+
+    def listdir(self) -> list[str]:
+        return sorted(name for name in os.listdir(self._directory) if name != self.LOCK_NAME)
+
+    def read(self, name: str) -> bytes:
+        with open(self._path(name), "rb") as file:
+            return file.read()
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(self._path(old), self._path(new))
+
+    def remove(self, name: str) -> None:
+        os.unlink(self._path(name))
+
+    def sync_directory(self) -> None:
+        fd = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        os.close(self._lock_fd)
+
+
+class RealEnv:
+    """See ``ports.Env``: this machine, on one asyncio loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._random = random.Random(os.urandom(16))
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.clock = boot_clock
+        self.wall = time.time
+        self.entropy = os.urandom
+
+    @property
+    def random(self) -> random.Random:
+        return self._random
+
+    def call_later(self, delay_s: float, fn: Callable[..., object], *args: Any) -> Handle:
+        return self._loop.call_later(delay_s, fn, *args)
+
+    def call_soon(self, fn: Callable[..., object], *args: Any) -> Handle:
+        return self._loop.call_soon(fn, *args)
+
+    def call_from_thread(self, fn: Callable[..., object], *args: Any) -> None:
+        self._loop.call_soon_threadsafe(fn, *args)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        task = self._loop.create_task(work, name=name)
+        # The loop keeps only a weak reference to a task; one without another is collected while it runs.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def listen(self, address: Address, factory: Callable[[], asyncio.Protocol], backlog: int = 1024) -> Listener:
+        if address.is_unix:
+            unix = await self._loop.create_unix_server(factory, address.path, backlog=backlog)
+            return _Listener(unix, address)
+        server = await self._loop.create_server(factory, address.host, address.port, backlog=backlog, reuse_address=True)
+        port = server.sockets[0].getsockname()[1]
+        return _Listener(server, Address(host=address.host, port=port))
+
+    async def dial(
+        self, address: Address, factory: Callable[[], asyncio.Protocol], timeout_s: float
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        if address.is_unix:
+            opening: Any = self._loop.create_unix_connection(factory, address.path)
+        else:
+            opening = self._loop.create_connection(factory, address.host, address.port)
+        transport, protocol = await asyncio.wait_for(opening, timeout_s)
+        return transport, protocol
+
+    def disk(self, directory: str) -> Disk:
+        return RealDisk(directory)
+
+    def on_disk_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        if self._jobs is None:
+            self._jobs = queue.SimpleQueue()
+            threading.Thread(target=self._run_jobs, args=(self._jobs,), name="tenure-disk", daemon=True).start()
+
+        def job() -> None:
+            error: BaseException | None = None
+            try:
+                work()
+            except BaseException as caught:
+                error = caught
+            try:
+                self._loop.call_soon_threadsafe(done, error)
+            except RuntimeError:
+                pass  # The loop is closed: nobody is left to be told.
+
+        self._jobs.put(job)
+
+    @staticmethod
+    def _run_jobs(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+        while (job := jobs.get()) is not None:
+            job()
+
+    def close(self) -> None:
+        """Stop the disk thread once its queue is done."""
+        if self._jobs is not None:
+            self._jobs.put(None)
+            self._jobs = None

@@ -1,0 +1,42 @@
+"""Every limit of the product, by name.
+
+Knows: numbers and their units. Must not know: who enforces them. The limits that ``apply`` sees are constants of format level 1 and
+stand again in ``ext/cluster/_table.pyx``; a test compares the two.
+"""
+
+from typing import Final
+
+# Of the replicated format: changing one needs a new format level.
+NAME_MAX_BYTES: Final = 255
+NODE_ID_MAX_BYTES: Final = 255
+METADATA_MAX_BYTES: Final = 4096
+ACQUIRE_ALL_MAX_NAMES: Final = 64
+LEASE_MIN_MS: Final = 100
+LEASE_MAX_MS: Final = 7 * 24 * 3600 * 1000
+MAX_LEADERS_MAX: Final = 1024
+SWEEP_MAX_PER_BATCH: Final = 1024
+LEASES_MAX: Final = 1 << 24
+SESSIONS_MAX: Final = 1 << 20
+
+# Of one node.
+FRAME_MAX_BYTES: Final = 1 << 20
+PEER_FRAME_MAX_BYTES: Final = 8 << 20
+HANDSHAKE_MAX_BYTES: Final = 4096
+HANDSHAKE_TIMEOUT_S: Final = 5.0
+CONNECTIONS_MAX: Final = 10_000
+UNAUTHENTICATED_MAX: Final = 1_000
+REQUESTS_QUEUED_MAX: Final = 262_144
+WAITERS_MAX: Final = 100_000
+OUTPUT_BUFFER_MAX_BYTES: Final = 16 << 20
+PEER_OUTPUT_BUFFER_MAX_BYTES: Final = 64 << 20
+BATCH_MAX_OPS: Final = 10_000
+BATCH_MAX_BYTES: Final = 1 << 20
+LEASES_PAGE_MAX: Final = 1_000
+WAITER_UNHEARD_S: Final = 2.0
+PEERS_MAX: Final = 15
+
+# Of the raft group's rhythm, in seconds.
+ELECTION_TIMEOUT_MIN_S: Final = 0.3
+ELECTION_TIMEOUT_MAX_S: Final = 0.6
+HEARTBEAT_S: Final = 0.075
+CLOCK_DRIFT: Final = 0.01

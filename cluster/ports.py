@@ -1,0 +1,139 @@
+"""The seams between the parts of a node, as protocols.
+
+Knows: what each part asks of the others. Must not know: how any of them does it. Everything that touches the outside (clock, timer,
+random numbers, sockets, files, threads) comes through ``Env``, so that a simulation can run the very same code.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+import asyncio
+
+from cluster.address import Address
+
+
+class Handle(Protocol):
+    """A timer that can be called off."""
+
+    def cancel(self) -> None: ...
+
+
+class Listener(Protocol):
+    """A listening socket. ``address`` is where it really listens (the port, where 0 was asked for)."""
+
+    @property
+    def address(self) -> Address: ...
+
+    def close(self) -> None: ...
+
+
+class File(Protocol):
+    """An open file of ours. Offsets are explicit; nothing is buffered in the process."""
+
+    def pwrite(self, data: bytes, offset: int) -> None: ...
+    def pread(self, size: int, offset: int) -> bytes: ...
+    def size(self) -> int: ...
+    def truncate(self, size: int) -> None: ...
+    def preallocate(self, size: int) -> None: ...
+    def datasync(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The files of one data directory. Names are relative to it. Every call may raise OSError."""
+
+    def open(self, name: str, *, create: bool = False) -> File: ...
+    def exists(self, name: str) -> bool: ...
+    def listdir(self) -> list[str]: ...
+    def read(self, name: str) -> bytes: ...
+    def rename(self, old: str, new: str) -> None: ...
+    def remove(self, name: str) -> None: ...
+    def sync_directory(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Env(Protocol):
+    """The outside world of one node or client, seen from its event loop.
+
+    Unless said otherwise, methods are called on the loop's thread. Times are seconds.
+    """
+
+    def clock(self) -> float:
+        """Monotonic, and counts suspension (CLOCK_BOOTTIME on Linux)."""
+
+    def wall(self) -> float:
+        """Seconds since 1970. Used for nothing but token floors and what people read."""
+
+    @property
+    def random(self) -> random.Random: ...
+
+    def entropy(self, size: int) -> bytes:
+        """Unpredictable bytes: ids, nonces."""
+
+    def call_later(self, delay_s: float, fn: Callable[..., object], *args: object) -> Handle: ...
+    def call_soon(self, fn: Callable[..., object], *args: object) -> Handle: ...
+    def call_from_thread(self, fn: Callable[..., object], *args: object) -> None:
+        """Like ``call_soon``, from any thread."""
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]: ...
+
+    async def listen(self, address: Address, factory: Callable[[], asyncio.Protocol], backlog: int = 1024) -> Listener: ...
+
+    async def dial(
+        self, address: Address, factory: Callable[[], asyncio.Protocol], timeout_s: float
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        """Open a connection. Resolution is asynchronous. Raises OSError or TimeoutError."""
+
+    def disk(self, directory: str) -> Disk:
+        """Open (create, with mode 0700) and lock a data directory. Raises OSError; BlockingIOError if another process has it."""
+
+    def on_disk_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        """Run ``work`` on the one thread for slow disk calls, in order; then ``done`` on the loop, with its error or None."""
+
+
+class Machine(Protocol):
+    """What the log drives. Calls come in log order, on the loop's thread, and must not raise."""
+
+    def apply(self, index: int, term: int, command: bytes) -> None:
+        """A committed command of ours (not the engine's own entries)."""
+
+    def snapshot(self) -> bytes:
+        """The whole state after the last ``apply``."""
+
+    def restore(self, state: bytes) -> None:
+        """Replace the state. Raises ValueError if the bytes are not a state."""
+
+    def role_changed(self, leading: bool, term: int, leader: str | None) -> None:
+        """This node began (``leading``) or ceased to be the raft leader, or learned of another (its advertised address) or of none."""
+
+
+class Replicator(Protocol):
+    """The replicated log, seen from the server."""
+
+    @property
+    def node_id(self) -> str: ...
+    @property
+    def term(self) -> int: ...
+    @property
+    def is_leader(self) -> bool: ...
+    @property
+    def leader(self) -> str | None:
+        """Advertised address of the raft leader, if one is known."""
+
+    def propose(self, command: bytes) -> int | None:
+        """Append one command in this leader's term and send it. Returns its index, or None if this node is not the leader (nothing was appended).
+
+        ``Machine.apply`` with this index and the current term means committed; another term at this index, or ``role_changed``, means that this
+        one was lost or is not known.
+        """
+
+    def has_fresh_majority(self) -> bool:
+        """Whether a majority answered something sent within the last (shortest election timeout, less drift)."""
+
+    def status(self) -> dict[str, Any]:
+        """term, role, leader, members with match index and lag, commit_index, applied_index, has_quorum."""
+
+    def close(self) -> None: ...
