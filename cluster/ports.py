@@ -6,11 +6,11 @@ random numbers, sockets, files, threads) comes through ``Env``, so that a simula
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
-
 import asyncio
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from cluster.address import Address
 
@@ -92,6 +92,77 @@ class Env(Protocol):
 
     def on_disk_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
         """Run ``work`` on the one thread for slow disk calls, in order; then ``done`` on the loop, with its error or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What one side of a connection says of itself in the handshake.
+
+    Attributes:
+        role: ``"peer"``, ``"client"`` or ``"admin"``.
+        node_id: a peer's member id (its advertised address); for clients what people see, ``hostname:pid``.
+        incarnation: 16 bytes; a peer's data directory's, a client's process-wide client id.
+        cluster_id: 16 bytes, or empty while none is known.
+        info: of peers, for forming a group: ``{"blank": bool, "formed": {node id: incarnation}, "peers": [node id, …], "wall_ms": int}``.
+    """
+
+    role: str
+    node_id: str
+    incarnation: bytes
+    cluster_id: bytes = b""
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """What a node tells a client that it accepted: who it is, the current epoch (0: it is not the raft leader) and the raft leader's address (or empty)."""
+
+    node_id: str
+    cluster_id: bytes
+    epoch: int
+    leader: str
+
+
+class Connection(Protocol):
+    """One authenticated connection, over a socket or in memory: bytes of whole or partial frames in, whole frames out.
+
+    The owner sets ``on_data`` and ``on_closed`` at once, in the callback that hands the connection over; nothing is delivered before.
+    ``on_closed`` comes exactly once, with the reason, also after ``close``.
+    """
+
+    id: int
+    hello: Hello
+    heard_at: float
+    on_data: Callable[[bytes], None]
+    on_closed: Callable[[str], None]
+
+    def write(self, data: bytes) -> None:
+        """Queue whole frames. Over the buffer's limit the connection is closed with a reason; after a close this does nothing."""
+
+    def close(self, reason: str = "") -> None: ...
+
+
+class PeerNet(Protocol):
+    """Frames between the nodes of a raft group: at most one live connection per peer, in order, bounded.
+
+    A frame is one payload (msgpack bytes) without its length prefix. Callbacks come on the loop's thread; a frame is never delivered
+    before ``on_connected`` of its connection, nor after ``on_disconnected``.
+    """
+
+    on_frame: Callable[[str, bytes], None]
+    on_connected: Callable[[str, Hello], None]
+    on_disconnected: Callable[[str], None]
+
+    def send(self, peer: str, payload: bytes) -> bool:
+        """False when the peer is not connected or its buffer is full (then the connection is being closed)."""
+
+    def send_encoded(self, peer: str, frame: bytes) -> bool:
+        """Like ``send``, for a frame that has its length prefix already: encoded once for all peers."""
+
+    def connected(self) -> frozenset[str]: ...
+    def add_peer(self, peer: str) -> None: ...
+    def drop_peer(self, peer: str) -> None: ...
+    def close(self) -> None: ...
 
 
 class Machine(Protocol):
