@@ -1,0 +1,1 @@
+"""The raft leader's service: what time it is, what is proposed, who waits, who asks."""

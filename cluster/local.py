@@ -1,0 +1,73 @@
+"""One process, no network: the same server on a log that commits at once.
+
+Knows: how to be the raft leader of nobody. Must not know: files, sockets. For tests and programs that run once; nothing falls back to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.net.memory import memory_pair
+from cluster.ports import Connection, Env, Hello, Welcome
+from cluster.server.server import Server
+
+LOCAL_ADDRESS = "local"
+
+
+class LocalLog:
+    """See ``ports.Replicator``: every command is committed when it is proposed."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._index = 0
+        self.node_id = LOCAL_ADDRESS
+        self.term = 1
+        self.is_leader = True
+        self.leader: str | None = LOCAL_ADDRESS
+
+    def propose(self, command: bytes) -> int | None:
+        self._index += 1
+        self._server.apply(self._index, self.term, command)
+        return self._index
+
+    def has_fresh_majority(self) -> bool:
+        return True
+
+    def status(self) -> dict[str, Any]:
+        me = {"node_id": LOCAL_ADDRESS, "role": "leader", "match_index": self._index, "lag": 0, "connected": True}
+        return {
+            "node_id": LOCAL_ADDRESS,
+            "role": "leader",
+            "term": self.term,
+            "leader": LOCAL_ADDRESS,
+            "has_quorum": True,
+            "members": [me],
+            "commit_index": self._index,
+            "applied_index": self._index,
+        }
+
+    def close(self) -> None:
+        self.is_leader = False
+
+
+class LocalNode:
+    """The node behind ``tenure.local()``: see ``cluster.node.Node`` for the one with a raft group."""
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self.server = Server(env, self._fatal, new_cluster_id=lambda: env.entropy(16), peers_wall_s=env.wall)
+        self.log = LocalLog(self.server)
+        self.server.bind(self.log)
+        self.server.role_changed(True, self.log.term, LOCAL_ADDRESS)
+
+    async def open_client(self, hello: Hello) -> tuple[Connection, Welcome]:
+        ours, theirs = memory_pair(self._env, hello)
+        self.server.client_connected(theirs)
+        return ours, self.server.welcome(hello)
+
+    def close(self) -> None:
+        self.server.close()
+        self.log.close()
+
+    def _fatal(self, why: str) -> None:
+        raise RuntimeError(why)

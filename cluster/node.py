@@ -1,0 +1,219 @@
+"""One node of a raft group: its parts put together, and the ways to run it.
+
+Knows: which part needs which, in what order they start and stop. Must not know: what any of them decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cluster.address import Address
+from cluster.env import RealEnv
+from cluster.errors import CoordinationError, Unavailable, UsageError
+from cluster.limits import ELECTION_TIMEOUT_MAX_S, ELECTION_TIMEOUT_MIN_S, HEARTBEAT_S, PEERS_MAX
+from cluster.net import NodeNet, check_exposure, memory_pair
+from cluster.ports import Connection, Env, Hello, Welcome
+from cluster.server.server import Server
+from cluster.storage import Storage, open_storage
+
+logger = logging.getLogger(__name__)
+
+DURABILITIES = ("fsync", "process")
+READY_POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """How one node runs.
+
+    Attributes:
+        listen: where it listens; port 0 takes a free one.
+        peers: advertised addresses of the other members; may contain this node's own.
+        advertise: address under which the others reach it; ``None``: ``listen``.
+        data_dir: directory of its journal; ``None``: ``./tenure-data/<advertised address>``.
+        ephemeral: no directory; every start is a new incarnation that catches up before it votes.
+        durability: ``"fsync"`` survives power cuts, ``"process"`` survives kills of the process only.
+        single: a raft group of one, without peers.
+        secret: shared secret of the raft group and its clients.
+        insecure: allow to listen on more than this machine without a secret.
+        election_min_s, election_max_s: a follower that hears no leader for a random time between the two asks for votes.
+    """
+
+    listen: Address
+    peers: tuple[str, ...] = ()
+    advertise: Address | None = None
+    data_dir: str | None = None
+    ephemeral: bool = False
+    durability: str = "fsync"
+    single: bool = False
+    secret: bytes | None = None
+    insecure: bool = False
+    election_min_s: float = ELECTION_TIMEOUT_MIN_S
+    election_max_s: float = ELECTION_TIMEOUT_MAX_S
+    heartbeat_s: float = HEARTBEAT_S
+
+    def check(self) -> None:
+        """Raises UsageError for a combination that makes no sense. Nothing was opened."""
+        if not self.peers and not self.single:
+            raise UsageError(
+                f"node {self.listen} has no peers", "give the addresses of the other nodes, or ask for a raft group of one with single"
+            )
+        if self.single and [peer for peer in self.peers if peer != str(self.advertise or self.listen)]:
+            raise UsageError("single and peers exclude each other", "leave one of them out")
+        if len(self.peers) > PEERS_MAX:
+            raise UsageError(f"{len(self.peers)} peers are more than {PEERS_MAX}", "a raft group of 3 or 5 is enough")
+        if not (self.advertise or self.listen).is_unix and (self.advertise or self.listen).port == 0:
+            raise UsageError(f"{self.advertise or self.listen}: port 0 cannot be advertised to others", "choose a port")
+        if self.durability not in DURABILITIES:
+            raise UsageError(f"durability {self.durability!r} is not known", "choose fsync or process")
+        if self.ephemeral and self.data_dir is not None:
+            raise UsageError("ephemeral and a data directory exclude each other", "leave one of them out")
+        if not 0 < self.heartbeat_s * 3 < self.election_min_s < self.election_max_s:
+            raise UsageError(
+                f"election timeout {self.election_min_s}-{self.election_max_s} s does not fit a heartbeat of {self.heartbeat_s} s",
+                "the shortest must be more than three heartbeats, and less than the longest",
+            )
+        check_exposure(self.listen, self.secret, None, self.insecure)
+
+
+class Node:
+    """A running node. Made by ``Node.start``, on the loop of its env."""
+
+    def __init__(self, env: Env, config: NodeConfig, storage: Storage, fatal: Callable[[str], None]) -> None:
+        from cluster.raft import RaftConfig, RaftNode
+
+        self._env = env
+        self._config = config
+        self._storage = storage
+        self._closed = False
+        self.address = str(config.advertise or config.listen)
+        others = tuple(peer for peer in config.peers if peer != self.address)
+        self.server = Server(env, fatal, new_cluster_id=lambda: env.entropy(16), peers_wall_s=self._peers_wall_s)
+        self.net = NodeNet(
+            env,
+            listen=config.listen,
+            advertise=config.advertise or config.listen,
+            peers=others,
+            secret=config.secret,
+            hello=self._hello,
+            welcome=self.server.welcome,
+        )
+        self.raft = RaftNode(
+            env,
+            RaftConfig(
+                node_id=self.address,
+                peers=others,
+                single=config.single,
+                election_min_s=config.election_min_s,
+                election_max_s=config.election_max_s,
+                heartbeat_s=config.heartbeat_s,
+                ephemeral=config.ephemeral,
+            ),
+            storage,
+            self.server,
+            self.net,
+            fatal,
+        )
+        self.server.bind(self.raft)
+        self.server.on_cluster_id = self._learn_cluster_id
+        self.net.on_client = self.server.client_connected
+
+    @classmethod
+    async def start(cls, env: Env, config: NodeConfig, fatal: Callable[[str], None]) -> Node:
+        """Open the data, the sockets, and begin to take part.
+
+        ``fatal`` is called with one clear line if the node must stop by itself (a damaged or full disk, a newer format).
+
+        Raises:
+            UsageError: a bad configuration, an address or directory that cannot be used.
+            CoordinationError: damaged data. The message names the file.
+        """
+        config.check()
+        directory = None if config.ephemeral else config.data_dir or f"tenure-data/{config.advertise or config.listen}".replace("unix:", "")
+        storage = open_storage(env, directory, "memory" if config.ephemeral else config.durability)
+        try:
+            node = cls(env, config, storage, fatal)
+            await node.net.start()
+        except BaseException:
+            storage.close()
+            raise
+        if config.durability == "process" and not config.ephemeral:
+            logger.warning("durability.process node=%s survives kills of the process, not power cuts", node.address)
+        node.raft.start()
+        return node
+
+    async def ready(self, timeout_s: float) -> None:
+        """Wait until a raft leader is known.
+
+        Raises:
+            Unavailable: not within ``timeout_s``. The message names the peers that were not reached.
+        """
+        until = self._env.clock() + timeout_s
+        while self.raft.leader is None or (self.raft.is_leader and not self.server.batcher.serving):
+            if self._env.clock() >= until:
+                missing = [peer for peer in self._config.peers if peer != self.address and peer not in self.net.connected()]
+                raise Unavailable(
+                    f"node {self.address} found no raft leader within {timeout_s:g} s" + (f"; not reached: {', '.join(missing)}" if missing else ""),
+                    "start a majority of the nodes, and check the addresses in peers",
+                )
+            await asyncio.sleep(READY_POLL_S)
+
+    async def open_client(self, hello: Hello) -> tuple[Connection, Welcome]:
+        """A client connection to this node without a socket."""
+        ours, theirs = memory_pair(self._env, hello)
+        self.server.client_connected(theirs)
+        return ours, self.server.welcome(hello)
+
+    def close(self) -> None:
+        """Stop taking part. Clients are told; leases stay."""
+        if self._closed:
+            return
+        self._closed = True
+        self.server.close()
+        self.raft.close()
+        self.net.close()
+        self._storage.close()
+
+    def _hello(self) -> Hello:
+        meta = self._storage.meta
+        return Hello("peer", self.address, meta.incarnation, meta.cluster_id, self.raft.hello_info())
+
+    def _learn_cluster_id(self, cluster_id: bytes) -> None:
+        if self._storage.meta.cluster_id != cluster_id:
+            self._storage.meta.save(cluster_id=cluster_id)
+
+    def _peers_wall_s(self) -> float:
+        return max(self._env.wall(), self.raft.peers_wall_ms() / 1000.0)
+
+
+async def run_node(config: NodeConfig, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    """Run one node on the running loop until ``stop`` is set; ``ready`` is called once it serves or follows.
+
+    Raises:
+        UsageError, CoordinationError: it could not start, or had to stop by itself.
+    """
+    env = RealEnv(asyncio.get_running_loop())
+    failure: list[str] = []
+
+    def fatal(why: str) -> None:
+        logger.critical("node.fatal reason=%s", why)
+        failure.append(why)
+        stop.set()
+
+    node = await Node.start(env, config, fatal)
+    try:
+        waiting = asyncio.ensure_future(node.ready(float("inf")))
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done() and not waiting.cancelled() and waiting.exception() is None and not stop.is_set():
+            ready()
+        await stopping
+        waiting.cancel()
+    finally:
+        node.close()
+        env.close()
+    if failure:
+        raise CoordinationError(failure[0], "see the log of this node")

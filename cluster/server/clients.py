@@ -1,0 +1,115 @@
+"""The connections of clients: one session each, one connection per client.
+
+Knows: which bytes go to the hot path and which come back; that a client's new connection replaces its old one. Must not know: what
+the operations do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from itertools import count
+
+from cluster._wire import FrameReader, Intake, WireError
+from cluster.limits import FRAME_MAX_BYTES
+from cluster.ports import Connection
+
+logger = logging.getLogger(__name__)
+
+_numbers = count(1)
+
+
+class Session:
+    """One client connection.
+
+    Attributes:
+        number: the connection's number in the intake.
+        heard_rid: the number of the last frame that was read here outside the hot path: pings, waits, control requests.
+    """
+
+    __slots__ = ("_after_read", "_on_frame", "connection", "heard_rid", "number", "reader")
+
+    def __init__(
+        self,
+        connection: Connection,
+        intake: Intake,
+        on_frame: Callable[[Session, bytes], None],
+        after_read: Callable[[], None],
+    ) -> None:
+        self.number = next(_numbers)
+        self.connection = connection
+        self.reader = FrameReader(intake, self.number, FRAME_MAX_BYTES)
+        self.heard_rid = 0
+        self._on_frame = on_frame
+        self._after_read = after_read
+
+    def received(self, data: bytes) -> None:
+        try:
+            frames = self.reader.feed(data)
+        except WireError as error:
+            self.connection.close(f"protocol error: {error}")
+            return
+        for payload in frames:
+            self._on_frame(self, payload)
+        self._after_read()
+
+
+class Sessions:
+    """All sessions of this node, by number and by client."""
+
+    def __init__(self, intake: Intake, on_frame: Callable[[Session, bytes], None], after_read: Callable[[], None]) -> None:
+        self._intake = intake
+        self._on_frame = on_frame
+        self._after_read = after_read
+        self._by_number: dict[int, Session] = {}
+        self._by_client: dict[bytes, Session] = {}
+        self.on_gone: Callable[[Session], None] = lambda session: None
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def add(self, connection: Connection) -> None:
+        """Serve a connection. The same client's older one is closed first, and what it had sent and is not sealed is dropped."""
+        client = connection.hello.incarnation
+        older = self._by_client.get(client)
+        if older is not None:
+            self._gone(older)
+            older.connection.close("replaced by a newer connection of the same client")
+        session = Session(connection, self._intake, self._on_frame, self._after_read)
+        self._by_number[session.number] = session
+        self._by_client[client] = session
+        connection.on_closed = lambda reason: self._closed(session, reason)
+        connection.on_data = session.received
+
+    def get(self, number: int) -> Session | None:
+        return self._by_number.get(number)
+
+    def has_client(self, client: bytes) -> bool:
+        return client in self._by_client
+
+    def write(self, number: int, data: bytes) -> None:
+        """Write frames to a connection, if it is still there."""
+        session = self._by_number.get(number)
+        if session is not None:
+            session.connection.write(data)
+
+    def broadcast(self, data: bytes) -> None:
+        for session in list(self._by_number.values()):
+            session.connection.write(data)
+
+    def close(self, reason: str) -> None:
+        for session in list(self._by_number.values()):
+            session.connection.close(reason)
+
+    def _closed(self, session: Session, reason: str) -> None:
+        logger.debug("client.closed node_id=%s reason=%s", session.connection.hello.node_id, reason)
+        self._gone(session)
+
+    def _gone(self, session: Session) -> None:
+        if self._by_number.pop(session.number, None) is None:
+            return
+        client = session.connection.hello.incarnation
+        if self._by_client.get(client) is session:
+            del self._by_client[client]
+        self._intake.drop(session.number)
+        self.on_gone(session)

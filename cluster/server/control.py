@@ -1,0 +1,253 @@
+"""What a request means that did not take the hot path: waits, reads, status, refusals.
+
+Knows: the control requests of docs/protocol.md and in which order to check them. Must not know: sockets, the log's workings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from cluster._table import LeaseTable
+from cluster.codec import pack, unpack
+from cluster.limits import LEASES_PAGE_MAX, REQUESTS_QUEUED_MAX, WAITER_UNHEARD_S, WAITERS_MAX
+from cluster.opcodes import Op, Status
+from cluster.ports import Env, Replicator
+from cluster.server import answers
+from cluster.server.batcher import Batcher
+from cluster.server.clients import Session, Sessions
+from cluster.server.shapes import fault, is_uint
+from cluster.server.timekeeper import TimeKeeper
+from cluster.server.waiters import Waiter, WaitQueues
+
+_TICK = pack([int(Op.TICK)])
+
+
+class Host(Protocol):
+    """The parts of the server that requests act on."""
+
+    table: LeaseTable
+    keeper: TimeKeeper
+    log: Replicator
+    batcher: Batcher
+    sessions: Sessions
+
+    def status(self) -> dict[str, Any]: ...
+
+
+class Control:
+    """Answers diverted frames, and is the host of the wait queues."""
+
+    def __init__(self, env: Env, host: Host) -> None:
+        self._env = env
+        self._host = host
+        self._queues = WaitQueues(env, self, host.batcher.intake.waited)
+        self._revocations = 0
+
+    @property
+    def wants_events(self) -> bool:
+        """Whether anybody would do something about the events of a batch: they are decoded only then."""
+        return self._queues.count > 0 or self._revocations > 0
+
+    @property
+    def waiter_count(self) -> int:
+        return self._queues.count
+
+    def names_changed(self, names: set[bytes]) -> None:
+        self._queues.changed(names)
+
+    def session_gone(self, session: Session) -> None:
+        self._queues.drop_connection(session.number)
+
+    def end_reign(self, refusal: bytes) -> None:
+        """The waiters are told to ask the next raft leader; the answers of proposed ones come by the batcher."""
+        self._revocations = 0
+        for waiter in self._queues.drain():
+            if not waiter.proposed:
+                self._reply(waiter.conn_id, waiter.rid, refusal)
+
+    # Requests.
+
+    def on_frame(self, session: Session, payload: bytes) -> None:
+        try:
+            request = unpack(payload)
+        except ValueError as error:
+            session.connection.close(f"protocol error: {error}")
+            return
+        if not isinstance(request, list) or len(request) != 3 or not is_uint(request[0]) or not request[0] or not is_uint(request[1]):
+            session.connection.close("protocol error: a request is [number, epoch, operation]")
+            return
+        rid, epoch, operation = request
+        session.heard_rid = rid
+        text = fault(operation)
+        answer = answers.bad_request(text) if text else self._answer(session, rid, epoch, operation)
+        if answer is not None:
+            session.connection.write(answers.reply(rid, answer))
+
+    def _answer(self, session: Session, rid: int, epoch: int, operation: list[Any]) -> bytes | None:
+        """The answer, or None if it comes later."""
+        code = operation[0]
+        if code == Op.PING:
+            return answers.OK
+        if code == Op.STATUS:
+            return pack([int(Status.OK), self._host.status()])
+        serving = self._host.batcher.intake.epoch
+        if not serving:
+            return answers.not_leader(self._host.log.leader, 0)
+        if epoch != serving:
+            return answers.stale_epoch(serving)
+        if code == Op.STATE or code == Op.LEASES:
+            return self._read(session, rid, operation)
+        if code == Op.WAIT:
+            return self._wait(session, rid, operation)
+        if code == Op.CANCEL:
+            return self._cancel(session, operation[1])
+        return self._operate(session, rid, operation)
+
+    def _operate(self, session: Session, rid: int, operation: list[Any]) -> bytes | None:
+        code = operation[0]
+        intake = self._host.batcher.intake
+        acquisition = code == Op.ACQUIRE or code == Op.ACQUIRE_ALL
+        if intake.queued >= REQUESTS_QUEUED_MAX * (1 if acquisition else 2):
+            return answers.overloaded("REQUESTS_QUEUED_MAX")
+        if acquisition:
+            names = [operation[2]] if code == Op.ACQUIRE else operation[2]
+            ahead = next((name for name in names if self._queues.length(name)), None)
+            if ahead is not None and not all(self._host.table.holds(name, operation[1], self._host.keeper.stamp()) for name in names):
+                return self._stand_back(ahead)
+        if code == Op.REVOKE:
+            if session.connection.hello.role != "admin":
+                return answers.bad_request("revoking needs the admin role")
+            self._revocations += 1
+        number = session.number
+
+        def answered(answer: bytes) -> None:
+            if code == Op.REVOKE and self._revocations:
+                # After the events of this batch, which the server decodes next.
+                self._env.call_soon(self._revocation_done)
+            self._reply(number, rid, answer)
+
+        self._host.batcher.submit(pack(operation), answered)
+        return None
+
+    def _revocation_done(self) -> None:
+        self._revocations = max(0, self._revocations - 1)
+
+    def _stand_back(self, name: bytes) -> bytes:
+        """Others wait for the name: one that will not wait is refused, and one that may not overtake."""
+        if not self._host.log.has_fresh_majority():
+            return answers.not_leader(self._host.log.leader, self._host.batcher.intake.epoch)
+        return self._held(name)
+
+    def _held(self, name: bytes) -> bytes:
+        rows = self._host.table.rows(name, self._host.keeper.stamp())
+        if not rows:
+            return answers.held(b"", 0, 0, 0)
+        row = min(rows, key=lambda row: (row[4], row[1]))
+        return answers.held(row[3], row[4], row[2], row[1])
+
+    # Waiting.
+
+    def _wait(self, session: Session, rid: int, operation: list[Any]) -> bytes | None:
+        wait_ms, inner = operation[1], operation[2]
+        acq_id = inner[1]
+        names = (inner[2],) if inner[0] == Op.ACQUIRE else tuple(inner[2])
+        if len(set(names)) != len(names):
+            return answers.bad_request("names are given twice")
+        if self._queues.count >= WAITERS_MAX:
+            return answers.overloaded("WAITERS_MAX")
+        older = self._queues.of(session.number, acq_id)
+        if older is not None:
+            return answers.bad_request("this acquisition waits already")
+        until = self._env.clock() + min(wait_ms, 1 << 40) / 1000.0
+        self._queues.arrive(Waiter(session.number, rid, acq_id, names, inner[4], pack(inner), until, client=session.connection.hello.incarnation))
+        return None
+
+    def _cancel(self, session: Session, acq_id: bytes) -> bytes:
+        waiter = self._queues.of(session.number, acq_id)
+        if waiter is not None and not waiter.proposed:
+            self._queues.remove(waiter)
+            self._reply(waiter.conn_id, waiter.rid, answers.CANCELLED)
+        return answers.OK
+
+    def alive(self, waiter: Waiter) -> bool:
+        session = self._host.sessions.get(waiter.conn_id)
+        return session is not None and self._env.clock() - session.connection.heard_at <= WAITER_UNHEARD_S
+
+    def free_in_s(self, waiter: Waiter, name: bytes) -> float:
+        host = self._host
+        if host.table.holds(name, waiter.acq_id, host.keeper.stamp()):
+            return 0.0
+        at_ms = host.table.next_free(name, waiter.max_leaders, host.keeper.stamp())
+        # A millisecond more than the deadline: a lease is live up to and including none of it.
+        return host.keeper.delay_s(at_ms) if at_ms else 0.0
+
+    def propose(self, waiter: Waiter) -> None:
+        session = self._host.sessions.get(waiter.conn_id)
+        waiter.heard = session.heard_rid if session is not None else waiter.rid
+        self._host.batcher.submit(waiter.operation, lambda answer: self._proposed(waiter, answer))
+
+    def _proposed(self, waiter: Waiter, answer: bytes) -> None:
+        """The answer to a waiter's acquisition."""
+        fields = unpack(answer)
+        status = fields[0]
+        if status == Status.HELD:
+            self._queues.refused(waiter)
+            return
+        if status == Status.NOT_YET:
+            self._queues.refused(waiter, again_in_s=fields[1] / 1000.0)
+            return
+        self._queues.remove(waiter)
+        session = self._host.sessions.get(waiter.conn_id)
+        if session is not None:
+            session.connection.write(answers.reply(waiter.rid, answer, waiter.heard))
+        elif status == Status.OK:
+            self._orphaned(waiter)
+
+    def _orphaned(self, waiter: Waiter) -> None:
+        """Granted to a connection that is gone.
+
+        If the client has no other connection here, nothing of it is queued or under way, and whatever it asks later is ordered
+        after this: the grant can be given back at once. It never learned of it. Otherwise it asks again with the same id, or abandons.
+        """
+        if waiter.client and not self._host.sessions.has_client(waiter.client) and self._host.batcher.serving:
+            for name in waiter.names:
+                self._host.batcher.submit(pack([int(Op.ABANDON), waiter.acq_id, name]), lambda answer: None)
+
+    def unheard(self, waiter: Waiter) -> None:
+        log = self._host.log
+        self._reply(waiter.conn_id, waiter.rid, answers.not_leader(log.leader, self._host.batcher.intake.epoch))
+
+    def timed_out(self, waiter: Waiter) -> None:
+        self._reply(waiter.conn_id, waiter.rid, self._stand_back(waiter.names[0]))
+
+    # Reading.
+
+    def _read(self, session: Session, rid: int, operation: list[Any]) -> bytes | None:
+        if operation[0] == Op.STATE:
+            name, consistent = operation[1], operation[2]
+            if consistent:
+                number = session.number
+                self._after_log(number, rid, lambda: self._state(name))
+                return None
+            return self._state(name)
+        _, prefix, after_name, after_slot, limit = operation
+        now_ms = self._host.keeper.stamp()
+        rows, more = self._host.table.scan(prefix, after_name, after_slot, min(max(limit, 1), LEASES_PAGE_MAX), now_ms)
+        return pack([int(Status.OK), now_ms, rows, more])
+
+    def _state(self, name: bytes) -> bytes:
+        now_ms = self._host.keeper.stamp()
+        return pack([int(Status.OK), now_ms, self._host.table.rows(name, now_ms), self._queues.length(name)])
+
+    def _after_log(self, number: int, rid: int, read: Callable[[], bytes]) -> None:
+        """Answer with ``read`` once an entry proposed after the request is applied: what was acknowledged before the request is seen."""
+
+        def answered(answer: bytes) -> None:
+            ok = answer == answers.OK and self._host.batcher.serving
+            self._reply(number, rid, read() if ok else answer)
+
+        self._host.batcher.submit(_TICK, answered)
+
+    def _reply(self, number: int, rid: int, answer: bytes) -> None:
+        self._host.sessions.write(number, answers.reply(rid, answer))

@@ -1,0 +1,200 @@
+"""The server of one node: applies the log to the table, and serves clients while this node is the raft leader.
+
+Knows: when a reign begins and ends, what follows from an applied batch. Must not know: sockets, how the log replicates. Decisions live
+elsewhere: the stamp in ``timekeeper``, what travels together in ``batcher``, who is next in ``waiters``, what a request means in ``control``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from cluster._table import LEVEL, LeaseTable
+from cluster.codec import pack, unpack
+from cluster.opcodes import Event, Op, Push, Status
+from cluster.ports import Connection, Env, Hello, Replicator, Welcome
+from cluster.server import answers
+from cluster.server.batcher import Batcher, batch_of, header_of
+from cluster.server.clients import Sessions
+from cluster.server.control import Control
+from cluster.server.timekeeper import TimeKeeper
+
+logger = logging.getLogger(__name__)
+
+SWEEP_INTERVAL_S = 1.0
+_EPOCH = pack([int(Op.EPOCH)])
+_TICK = pack([int(Op.TICK)])
+
+
+class Server:
+    """See ``ports.Machine``. ``bind`` gives it its log before anything is applied."""
+
+    def __init__(
+        self, env: Env, fatal: Callable[[str], None], *, new_cluster_id: Callable[[], bytes], peers_wall_s: Callable[[], float]
+    ) -> None:
+        self._env = env
+        self._fatal = fatal
+        self._new_cluster_id = new_cluster_id
+        self._peers_wall_s = peers_wall_s
+        self.table = LeaseTable()
+        self.keeper = TimeKeeper(env.clock)
+        self._opening = 0
+        self._sweep_armed = False
+        self._closed = False
+        self.on_cluster_id: Callable[[bytes], None] = lambda cluster_id: None
+
+    def bind(self, log: Replicator) -> None:
+        self.log = log
+        self.batcher = Batcher(self._env, log, self.keeper.stamp, self._deliver, self._refusal)
+        self.control = Control(self._env, self)
+        self.sessions = Sessions(self.batcher.intake, self.control.on_frame, self.batcher.kick)
+        self.sessions.on_gone = self.control.session_gone
+
+    # What the log tells.
+
+    def apply(self, index: int, term: int, command: bytes) -> None:
+        level, epoch = header_of(command)
+        if level > LEVEL or self.table.level > LEVEL:
+            self._fatal(f"the raft group uses batch format level {max(level, self.table.level)}, this node knows {LEVEL}: upgrade it")
+            return
+        before = self.table.epoch
+        replies, events = self.table.apply(command)
+        if self.table.epoch != before:
+            # An epoch entry moves no time and is no base for anybody's clock; elections in a row must not stretch leases.
+            if epoch == self._opening:
+                self._open(epoch)
+            return
+        if epoch != before:
+            self.batcher.applied(index, term, replies)
+            return
+        self.keeper.applied(self.table.time_ms)
+        if self.batcher.serving:
+            self.batcher.applied(index, term, replies)
+            if events and self.control.wants_events:
+                self._happened(events)
+            self._arm_sweep()
+
+    def snapshot(self) -> bytes:
+        return self.table.snapshot()
+
+    def restore(self, state: bytes) -> None:
+        self.table.restore(state)
+        self.keeper.applied(self.table.time_ms)
+        if self.table.cluster_id:
+            self.on_cluster_id(self.table.cluster_id)
+
+    def role_changed(self, leading: bool, term: int, leader: str | None) -> None:
+        if leading:
+            self._end_reign(leader)
+            self._opening = term
+            # Not from within the log's own call.
+            self._env.call_soon(self._propose_epoch, term)
+            return
+        self._end_reign(leader)
+        self.sessions.broadcast(answers.push(int(Push.LEADER), 0, leader or ""))
+
+    # A reign.
+
+    def _propose_epoch(self, term: int) -> None:
+        if self._opening == term and self.log.term == term:
+            self.log.propose(batch_of(_EPOCH, term, 0))
+
+    def _open(self, epoch: int) -> None:
+        """The own epoch entry is applied: stamp and answer from now on."""
+        self._opening = 0
+        self.keeper.begin()
+        if not self.table.cluster_id:
+            init = pack([int(Op.INIT), self._new_cluster_id(), int(self._peers_wall_s() * 1000)])
+            self.batcher.submit(init, self._initialised)
+        self.batcher.open(epoch)
+        logger.info("epoch.open epoch=%d leases=%d cluster_time_ms=%d", epoch, self.table.lease_count, self.table.time_ms)
+        self.sessions.broadcast(answers.push(int(Push.LEADER), epoch, self.log.node_id))
+        self._arm_sweep()
+
+    def _initialised(self, answer: bytes) -> None:
+        fields = unpack(answer)
+        if fields[0] == Status.OK:
+            logger.info("cluster.formed cluster_id=%s next_token=%d", fields[1].hex(), fields[2])
+            self.on_cluster_id(fields[1])
+
+    def _end_reign(self, leader: str | None) -> None:
+        self._opening = 0
+        if not self.keeper.leading:
+            return
+        logger.info("epoch.end epoch=%d leader=%s", self.batcher.intake.epoch, leader or "unknown")
+        self.keeper.end()
+        refusal = answers.not_leader(leader, 0)
+        self.batcher.close(refusal, answers.UNSURE)
+        self.control.end_reign(refusal)
+
+    def _refusal(self) -> bytes:
+        return answers.not_leader(self.log.leader, self.batcher.intake.epoch)
+
+    def _deliver(self, number: int, frames: bytes) -> None:
+        self.sessions.write(number, frames)
+
+    def _happened(self, events: bytes) -> None:
+        touched: set[bytes] = set()
+        for kind, name, slot, token, *_ in answers.events_of(events):
+            touched.add(name)
+            if kind == Event.REVOKED or kind == Event.FREED:
+                self.sessions.broadcast(answers.push(int(Push.REVOKED), name, slot, token))
+        self.control.names_changed(touched)
+
+    def _arm_sweep(self) -> None:
+        """Expired leases are dead at once, swept or not; the sweep only frees their memory and reports them, so once a second is enough."""
+        if self._sweep_armed:
+            return
+        deadline = self.table.next_deadline()
+        if deadline >= 0:
+            self._sweep_armed = True
+            self._env.call_later(max(SWEEP_INTERVAL_S, self.keeper.delay_s(deadline)), self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweep_armed = False
+        if not self.batcher.serving or self._closed:
+            return
+        deadline = self.table.next_deadline()
+        if 0 <= deadline <= self.keeper.stamp():
+            self.batcher.submit(_TICK, lambda answer: None)
+        else:
+            self._arm_sweep()
+
+    # What clients and operators see.
+
+    def client_connected(self, connection: Connection) -> None:
+        if self._closed:
+            connection.close("this node stops")
+            return
+        self.sessions.add(connection)
+
+    def welcome(self, hello: Hello) -> Welcome:
+        return Welcome(
+            node_id=self.log.node_id,
+            cluster_id=self.table.cluster_id,
+            epoch=self.batcher.intake.epoch,
+            leader=self.log.leader or "",
+        )
+
+    def status(self) -> dict[str, Any]:
+        """For STATUS: the log's view, and this node's table."""
+        return {
+            **self.log.status(),
+            "cluster_id": self.table.cluster_id.hex(),
+            "cluster_time_ms": self.table.time_ms,
+            "epoch": self.table.epoch,
+            "serving": self.batcher.serving,
+            "leases": self.table.lease_count,
+            "sessions": self.table.session_count,
+            "waiters": self.control.waiter_count,
+            "clients": len(self.sessions),
+        }
+
+    def close(self) -> None:
+        """Stop serving: everybody is told, nothing is released."""
+        self._closed = True
+        self.keeper.end()
+        self.batcher.close(answers.CLOSING, answers.UNSURE)
+        self.control.end_reign(answers.CLOSING)
+        self.sessions.close("this node stops")
