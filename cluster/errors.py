@@ -4,6 +4,8 @@ Knows: the error types and how their text is built. Must not know: the network, 
 exceptions begin in ``cluster.client.answers``.
 """
 
+from __future__ import annotations
+
 from typing import Literal
 
 Applied = Literal["no", "unknown"]

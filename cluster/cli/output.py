@@ -1,0 +1,57 @@
+"""Tables, durations and JSON for people and scripts.
+
+Knows: text and terminals. Must not know: where the data comes from.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Lay out rows in columns as wide as their widest cell; numbers go to the right. Ends with a newline."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max([len(title), *(len(row[column]) for row in cells)]) for column, title in enumerate(head)]
+    right = [bool(rows) and all(isinstance(row[column], (int, float, type(None))) for row in rows) for column in range(len(head))]
+    lines = []
+    for row in [list(head), *cells]:
+        parts = [cell.rjust(widths[i]) if right[i] else cell.ljust(widths[i]) for i, cell in enumerate(row)]
+        lines.append("  ".join(parts).rstrip() + "\n")
+    return "".join(lines)
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None or value == "" else printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Replace what a terminal would act on: node ids and metadata come from others."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def duration(seconds: float | None) -> str:
+    """A duration as people write it: ``850 ms``, ``12.3 s``, ``4 m 10 s``, ``2 h 5 m``."""
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} m {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} m"
+
+
+def emit(text: str) -> None:
+    """Write text to stdout at once, so that a reader at the other end of a pipe is never behind."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def emit_json(value: Any) -> None:
+    """Write one JSON object and a newline to stdout."""
+    emit(json.dumps(value, ensure_ascii=False, default=str) + "\n")
