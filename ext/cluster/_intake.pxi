@@ -15,7 +15,8 @@ cdef class Intake:
             The queue's bytes are bounded likewise, by ``max(queue_max * 256, max_bytes)`` and twice that.
 
     Attributes:
-        epoch: requests that name another epoch are diverted; 0 diverts everything.
+        epoch: requests that name another epoch are diverted; 0 diverts everything. Entering one (not 0) while requests of an earlier
+            one are queued raises RuntimeError.
         waited: names for which someone waits; an ACQUIRE of one of them is diverted, so that it cannot overtake.
 
     Raises:
@@ -46,10 +47,13 @@ cdef class Intake:
 
     @epoch.setter
     def epoch(self, uint64_t epoch):
-        # A request was accepted because it named the epoch of its time; sealed under another, a copy that slept in a
-        # stopped node could act later.
-        if epoch != self._epoch and self.queued:
-            raise RuntimeError(f"the epoch changes to {epoch} while {self.queued} operations of {self._epoch} are queued: take_all() first")
+        # A request was taken because it named the epoch of its time. Sealed under a later one, a copy that slept in a stopped
+        # node's socket could act; whoever leaves an epoch takes the queue out before entering the next.
+        cdef Py_ssize_t i
+        if epoch and epoch != self._epoch:
+            for i in range(self._head, self._tail):
+                if self._entries[i].kind == HOT:
+                    raise RuntimeError(f"requests of an earlier epoch are queued at the begin of epoch {epoch}: take_all() first")
         self._epoch = epoch
 
     @property
@@ -152,6 +156,14 @@ cdef class Intake:
             at = entry.prev - self._base
         self._dead += dropped
         return dropped
+
+    def takes(self, bint new):
+        """Whether the queue has room for one more operation by its own rule, for who decides about the slow path.
+
+        Args:
+            new: it asks for something that nobody has yet (ACQUIRE, SESSION_OPEN), rather than to keep, end or look at something.
+        """
+        return self._takes(NEW if new else KEEP, NULL, 0)
 
     cdef bint _takes(self, int kind, const uint8_t *name, uint32_t name_size) except -1:
         """Whether an operation of this kind may be queued now."""
