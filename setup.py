@@ -4,12 +4,13 @@ The mirror tree ``ext/cluster`` with ``include_path=["ext"]`` lets the modules c
 once installed. Everything else about the distribution is in ``pyproject.toml``.
 """
 
+from __future__ import annotations
+
 import shutil
-import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
@@ -30,13 +31,16 @@ class BuildExt(build_ext):
         for extension in self.extensions:
             built = Path(self.get_ext_fullpath(extension.name))
             try:
-                shutil.copy2(built, ROOT / "cluster" / built.name)
+                # Under another name first: a process that has the old one loaded keeps it.
+                beside = ROOT / "cluster" / built.name
+                shutil.copy2(built, beside.with_suffix(".new"))
+                beside.with_suffix(".new").replace(beside)
             except OSError as error:
-                print(f"tenure: no copy of {built.name} in the checkout: {error}", file=sys.stderr)
+                self.warn(f"no copy of {built.name} in the checkout: {error}")
 
 
 setup(
-    packages=["tenure", "cluster", "cluster.raft", "cluster.storage", "cluster.net", "cluster.server", "cluster.client", "cluster.cli"],
+    packages=[*find_packages("src"), *find_packages(include=["cluster", "cluster.*"])],
     package_dir={"": "src", "cluster": "cluster"},
     package_data={"tenure": ["py.typed"], "cluster": ["py.typed", "*.pyi"]},
     ext_modules=cythonize(

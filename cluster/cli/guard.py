@@ -53,7 +53,9 @@ class Guard:
         grace: seconds between a requested end and KILL, if the deadline leaves them.
     """
 
-    def __init__(self, control: int, status: int, deadline: float, term_lead: float, kill_lead: float, grace: float) -> None:
+    def __init__(
+        self, control: int, status: int, deadline: float, term_lead: float, kill_lead: float, grace: float
+    ) -> None:
         self.control: int | None = control
         self.status = status
         self.deadline = deadline

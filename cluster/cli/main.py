@@ -107,7 +107,9 @@ def _dispatch(argv: list[str], prog: str) -> int:
         argv, rest = argv[:at], argv[at + 1 :]
     module: Any = importlib.import_module(f"cluster.cli.{name}")
     parser = Parser(
-        prog=f"{prog} {name}", description=module.DESCRIPTION.strip(), epilog=module.EXAMPLE.replace("{prog}", prog).strip()
+        prog=f"{prog} {name}",
+        description=module.DESCRIPTION.strip(),
+        epilog=module.EXAMPLE.replace("{prog}", prog).strip(),
     )
     module.declare(parser)
     found = parser.finish(parser.parse_args(argv))

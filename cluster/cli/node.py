@@ -41,18 +41,41 @@ def _address(text: str) -> Address:
 
 
 OPTIONS = (
-    Option("--listen", "address to listen on, for nodes and clients alike", _address, required=True, metavar="HOST:PORT"),
-    Option("--peers", "addresses of all nodes, separated by commas; this one may be among them", addresses, (), metavar="LIST"),
+    Option(
+        "--listen", "address to listen on, for nodes and clients alike", _address, required=True, metavar="HOST:PORT"
+    ),
+    Option(
+        "--peers",
+        "addresses of all nodes, separated by commas; this one may be among them",
+        addresses,
+        (),
+        metavar="LIST",
+    ),
     Option("--single", "be a raft group of one: nothing takes over when this node dies"),
-    Option("--advertise", "address under which the others reach this node, if it is not --listen", _address, metavar="HOST:PORT"),
+    Option(
+        "--advertise",
+        "address under which the others reach this node, if it is not --listen",
+        _address,
+        metavar="HOST:PORT",
+    ),
     Option("--data-dir", "directory for the journal [./tenure-data/ADDRESS]", str, metavar="DIR"),
     Option("--ephemeral", "keep nothing on disk: at each start a new incarnation that catches up first"),
-    Option("--durability", "what survives: power cuts (fsync) or only killed processes (process)", str, "fsync",
-           choices=("fsync", "process")),
+    Option(
+        "--durability",
+        "what survives: power cuts (fsync) or only killed processes (process)",
+        str,
+        "fsync",
+        choices=("fsync", "process"),
+    ),
     SECRET_FILE,
     Option("--insecure", "listen without a secret where others than this machine can connect"),
-    Option("--election-timeout", "seconds without a raft leader before a node stands for election; drawn between this and twice this",
-           seconds(0.05, 60), 0.3, metavar="S"),
+    Option(
+        "--election-timeout",
+        "seconds without a raft leader before a node stands for election; drawn between this and twice this",
+        seconds(0.05, 60),
+        0.3,
+        metavar="S",
+    ),
     LOG_FORMAT,
     log_level("info"),
 )
@@ -118,7 +141,6 @@ def _directory(config: Any) -> str:
 
 
 async def _serve(loop: asyncio.AbstractEventLoop, config: NodeConfig) -> None:
-    from cluster.env import RealEnv
     from cluster.node import run_node
 
     stop = asyncio.Event()
@@ -128,8 +150,4 @@ async def _serve(loop: asyncio.AbstractEventLoop, config: NodeConfig) -> None:
     def ready() -> None:
         emit(f"tenure: node {config.listen} serves\n")
 
-    env = RealEnv(loop)
-    try:
-        await run_node(config, env, stop, ready)
-    finally:
-        env.close()
+    await run_node(config, stop, ready)

@@ -55,7 +55,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, allow_abbrev=False, **kwargs)
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)
         self.options: list[Option] = []
 
     def error(self, message: str) -> NoReturn:
@@ -181,7 +182,8 @@ def read_secret(path: str) -> bytes:
         raise UsageError(f"secret file {path!r}: {error.strerror}", "name a file that this user may read") from None
     if not 16 <= len(secret) <= 4096:
         raise UsageError(
-            f"secret file {path!r} holds {len(secret)} bytes", "a secret has 16 to 4096 bytes: try 'openssl rand -hex 32'"
+            f"secret file {path!r} holds {len(secret)} bytes",
+            "a secret has 16 to 4096 bytes: try 'openssl rand -hex 32'",
         )
     return secret
 
@@ -190,14 +192,20 @@ LOG_FORMAT = Option("--log-format", "how logs look on stderr", str, "text", choi
 JSON = Option("--json", "print JSON instead of text, one object")
 SECRET_FILE = Option("--secret-file", "file with the secret that nodes and clients share", read_secret, metavar="FILE")
 CONNECT = Option(
-    "--connect", "addresses of the nodes, separated by commas", addresses, required=True, metavar="HOST:PORT[,HOST:PORT]"
+    "--connect",
+    "addresses of the nodes, separated by commas",
+    addresses,
+    required=True,
+    metavar="HOST:PORT[,HOST:PORT]",
 )
 TIMEOUT = Option("--timeout", "seconds to look for an answer before giving up", seconds(0.05, 3600), 5.0, metavar="S")
 
 
 def log_level(default: str) -> Option:
     """The option ``--log-level`` with a default that suits the command."""
-    return Option("--log-level", "least level that is logged", str, default, choices=("debug", "info", "warning", "error"))
+    return Option(
+        "--log-level", "least level that is logged", str, default, choices=("debug", "info", "warning", "error")
+    )
 
 
 CLIENT: tuple[Option, ...] = (CONNECT, SECRET_FILE, TIMEOUT, LOG_FORMAT, log_level("warning"))

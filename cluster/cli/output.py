@@ -5,9 +5,10 @@ Knows: text and terminals. Must not know: where the data comes from.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -15,7 +16,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Lay out rows in columns as wide as their widest cell; numbers go to the right. Ends with a newline."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max([len(title), *(len(row[column]) for row in cells)]) for column, title in enumerate(head)]
-    right = [bool(rows) and all(isinstance(row[column], (int, float, type(None))) for row in rows) for column in range(len(head))]
+    right = [
+        bool(rows) and all(isinstance(row[column], (int, float, type(None))) for row in rows)
+        for column in range(len(head))
+    ]
     lines = []
     for row in [list(head), *cells]:
         parts = [cell.rjust(widths[i]) if right[i] else cell.ljust(widths[i]) for i, cell in enumerate(row)]
@@ -55,3 +59,16 @@ def emit(text: str) -> None:
 def emit_json(value: Any) -> None:
     """Write one JSON object and a newline to stdout."""
     emit(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """Turn what the client returns into what JSON can say: dataclasses and named fields into objects, bytes into hex."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).hex()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    return value

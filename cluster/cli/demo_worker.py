@@ -1,0 +1,56 @@
+"""One worker of the demo: contends for a job, and writes down each run.
+
+Knows: the client, its own log. Must not know: the other workers, what the demo does to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from pathlib import Path
+
+from cluster.cli.door import open_coordinator
+from cluster.cli.leash import hold
+from cluster.cli.runs import RunLog
+from cluster.errors import CoordinationError
+
+_LOOK_S = 0.02
+_WAIT_S = 1.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--connect", required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--log", required=True, type=Path)
+    parser.add_argument("--lease", required=True, type=float)
+    parser.add_argument("--run", required=True, type=float)
+    args = parser.parse_args()
+    args.connect = tuple(args.connect.split(","))
+    args.secret_file, args.timeout = None, 5.0
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: stopped.append(number))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    hold()
+    log = RunLog(args.log)
+    with open_coordinator(args) as coordinator:
+        while not stopped:
+            try:
+                lease = coordinator.acquire(args.name, lease_time=args.lease, wait_time=_WAIT_S, auto_extend=True)
+                if lease is None:
+                    continue
+                with lease:
+                    log.begin(lease.token)
+                    until = time.monotonic() + args.run
+                    while time.monotonic() < until and lease.confidence != "lost":
+                        time.sleep(_LOOK_S)
+                    log.end(lease.token)
+            except CoordinationError as error:
+                sys.stderr.write(f"{type(error).__name__}: {error}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
