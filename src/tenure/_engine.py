@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from typing import Generic, Protocol, TypeVar
 
-from cluster.errors import LeaseLostError, NotLeaderError
+from cluster.errors import LeaseLostError, NotLeaderError, UsageError
 from cluster.opcodes import Outcome
 from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
 
@@ -50,6 +50,8 @@ class Run(Generic[T]):
         self.released = False
         # Whether the work was cancelled by us, because its lease was lost.
         self.told = False
+        # The action turned out to be none, after it was called.
+        self.refused: UsageError | None = None
         # The caller's own cancellation, once it came.
         self.given_up: BaseException | None = None
         self.error: BaseException | None = None
@@ -91,6 +93,8 @@ class Run(Generic[T]):
             return Outcome.NOT_STARTED
         if lost:
             return Outcome.LOST
+        if self.refused is not None:
+            return Outcome.FAILED
         if self.error is None:
             return Outcome.COMPLETED if self._values else Outcome.CANCELLED
         return Outcome.FAILED if isinstance(self.error, Exception) else Outcome.CANCELLED
@@ -99,12 +103,15 @@ class Run(Generic[T]):
         """The ending as a value.
 
         Raises:
+            UsageError: the action was refused.
             BaseException: the caller's cancellation, or what the action raised that is no ``Exception`` (``KeyboardInterrupt``,
                 ``CancelledError``, ``GeneratorExit``, …): these never become results.
         """
         if self.given_up is not None:
             # What the action raised when it was told to stop is not hidden: it is the cause.
             raise self.given_up from (self.error if isinstance(self.error, Exception) else None)
+        if self.refused is not None:
+            raise self.refused
         if self.lease is None:
             return Skipped("held", self.holder)
         error = self.error
