@@ -1,0 +1,152 @@
+"""The network of one node: its doors, its peers, its clients.
+
+Knows: who is let in, and to whom a connection goes. Must not know: what frames mean; which of a peer's connections is the one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from cluster.address import Address
+from cluster.errors import UsageError
+from cluster.limits import CONNECTIONS_MAX
+from cluster.net.addresses import choose_advertise, listen_addresses
+from cluster.net.connection import SocketConnection
+from cluster.net.greeting import Greeting
+from cluster.net.handshake import NONCE_BYTES, AcceptorHandshake, Refused
+from cluster.net.listener import open_listener
+from cluster.net.lobby import Lobby
+from cluster.net.mesh import Mesh
+from cluster.ports import Connection, Env, Hello, Listener, Welcome
+
+logger = logging.getLogger(__name__)
+
+
+class NodeNet(Mesh):
+    """One node's listeners, its mesh of peers (``ports.PeerNet``) and its clients' connections.
+
+    The owner sets ``on_frame``, ``on_connected``, ``on_disconnected`` and ``on_client`` before ``start``.
+    """
+
+    on_client: Callable[[Connection], None]
+
+    def __init__(
+        self,
+        env: Env,
+        listen: Address | Iterable[Address],
+        advertise: Address | None,
+        peers: Iterable[str | Address],
+        secret: bytes | None,
+        hello: Callable[[], Hello],
+        welcome: Callable[[Hello], Welcome],
+        *,
+        accept: Callable[[Hello], str | None] | None = None,
+    ) -> None:
+        """
+        Args:
+            listen: one address, or several; peers and clients may use each.
+            advertise: under which address the others reach this node, and its node id; None: the first of ``listen``.
+            peers: ids of the other members, which are their advertised addresses; this node's own is passed over.
+            secret: the shared secret, not empty; None: everybody is let in.
+            hello: what this node says of itself, asked for each handshake; its node id must be ``str(advertise)``.
+            welcome: what a client that was let in is told.
+            accept: a policy of the owner, asked once a caller has proven itself: the text of a refusal, or None.
+
+        Raises:
+            UsageError: when nobody can dial the advertised address, or a peer is not an address.
+        """
+        self._listen = listen_addresses(listen)
+        super().__init__(env, str(choose_advertise(self._listen, advertise)), peers, secret, hello)
+        self.on_client = lambda connection: connection.close("this node serves no clients")
+        self._welcome = welcome
+        self._policy = accept
+        self._lobby = Lobby(env)
+        self._listeners: list[Listener] = []
+        self._clients: set[SocketConnection] = set()
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where it really listens."""
+        return tuple(listener.address for listener in self._listeners)
+
+    async def start(self) -> None:
+        """Listen, then call the peers.
+
+        Raises:
+            UsageError: when an address cannot be listened on (and why), or the node's own hello is wrong. Nothing is left open.
+        """
+        own = self.own_hello()
+        if own.node_id != self.node_id:
+            raise UsageError(f"node id {own.node_id} is not the advertised address {self.node_id}", "make them the same")
+        self._handshake()
+        try:
+            for address in self._listen:
+                self._listeners.append(await open_listener(self._env, address, self._arrival))
+        except BaseException:
+            self.close()
+            raise
+        self.begin()
+
+    def close(self) -> None:
+        """Close everything; each connection is told of its end once."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        self._lobby.close("this node stops")
+        for client in list(self._clients):
+            client.close("this node stops")
+        super().close()
+
+    # -- who comes in
+
+    def _handshake(self) -> AcceptorHandshake:
+        return AcceptorHandshake(
+            self.own_hello(), self._secret, self._env.entropy(NONCE_BYTES), self._judge, self._welcome
+        )
+
+    def _arrival(self) -> Greeting:
+        greeting = Greeting(self._env, self._handshake(), self._arrived, self._turned_away, self.claimed)
+        self._lobby.enter(greeting)
+        return greeting
+
+    def _judge(self, other: Hello) -> Refused | None:
+        text = self._policy(other) if self._policy is not None else None
+        if text is not None:
+            return Refused("member", text)
+        if other.role == "peer":
+            return self.judge(other)
+        if len(self._clients) >= CONNECTIONS_MAX:
+            return Refused("busy", f"node {self.node_id} has {CONNECTIONS_MAX} connections, its limit")
+        return None
+
+    def _arrived(self, greeting: Greeting, rest: bytes) -> None:
+        self._lobby.leave(greeting)
+        other = greeting.other
+        assert other is not None
+        if other.role == "peer":
+            self.adopt(greeting, rest)
+            return
+        connection = SocketConnection(self._env, other, self._client_ended)
+        greeting.hand_over(connection)
+        self._clients.add(connection)
+        logger.debug("client.connected id=%d role=%s node_id=%s", connection.id, other.role, other.node_id)
+        self.on_client(connection)
+        if rest:
+            connection.data_received(rest)
+
+    def _client_ended(self, connection: SocketConnection) -> None:
+        self._clients.discard(connection)
+        logger.debug("client.disconnected id=%d reason=%s", connection.id, connection.reason)
+
+    def _turned_away(self, greeting: Greeting, refused: Refused | None) -> None:
+        self._lobby.leave(greeting)
+        self.unclaimed(greeting)
+        who = greeting.other
+        name = "-" if who is None else f"{who.role}:{who.node_id}"
+        if refused is None:
+            logger.debug("handshake.ended who=%s reason=%s", name, greeting.reason)
+        elif refused.code == "redundant":
+            logger.debug("handshake.redundant who=%s", name)
+        else:
+            logger.warning("handshake.refused who=%s code=%s reason=%s", name, refused.code, refused.text)

@@ -1,0 +1,104 @@
+"""One socket's life: bounded output, one reason for its end, told once.
+
+Knows: asyncio transports. Must not know: handshakes, frames, who is at the other end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import Any, Final
+
+from cluster.ports import Env
+
+LINGER_S: Final = 1.0
+KEEPALIVE_IDLE_S: Final = 15
+KEEPALIVE_INTERVAL_S: Final = 5
+KEEPALIVE_PROBES: Final = 3
+
+
+class Stream(asyncio.Protocol):
+    """Base of what reads a socket.
+
+    Attributes:
+        heard_at: ``env.clock()`` when bytes last came.
+        reason: why it was closed; None while it is open. Once set, nothing more is delivered or written.
+    """
+
+    def __init__(self, env: Env, buffer_max: int) -> None:
+        self.env = env
+        self.heard_at = env.clock()
+        self.reason: str | None = None
+        self.transport: Any = None
+        self._buffer_max = buffer_max
+
+    def attach(self, transport: asyncio.BaseTransport) -> None:
+        """Take a socket over, as its protocol from now on."""
+        self.transport = transport
+        # The transport calls pause_writing as soon as more than this is queued.
+        self.transport.set_write_buffer_limits(high=self._buffer_max)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        tune(transport)
+        self.attach(transport)
+
+    def hand_over(self, heir: Stream) -> None:
+        """Make ``heir`` the protocol of this socket. This stream is spent: it is not told of the end any more."""
+        transport, self.transport = self.transport, None
+        self.reason = "handed over"
+        transport.set_protocol(heir)
+        heir.attach(transport)
+
+    def pause_writing(self) -> None:
+        self.close(f"more than {self._buffer_max} bytes wait to be sent: the other side does not read", abort=True)
+
+    def resume_writing(self) -> None:
+        """Nothing: the stream was closed when writing was paused."""
+
+    def close(self, reason: str = "", *, abort: bool = False) -> None:
+        """End it. What was written before is still sent, for at most ``LINGER_S``, unless ``abort``."""
+        if self.reason is not None:
+            return
+        self.reason = reason or "closed by this side"
+        # Not at once: who closes must not find itself inside its own callback.
+        self.env.call_soon(self.ended, self.reason)
+        if self.transport is None:
+            return
+        if abort or not self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+            self.env.call_later(LINGER_S, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.reason is None:
+            self.reason = f"connection lost: {exc}" if exc is not None else "closed by the other side"
+            self.ended(self.reason)
+
+    def ended(self, reason: str) -> None:
+        """It was closed, by either side. Called once; the socket itself may live a little longer."""
+
+
+def tune(transport: asyncio.BaseTransport) -> None:
+    """No delay for small frames, and probes that find out about a machine that is gone."""
+    sock: Any = transport.get_extra_info("socket")
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    options: list[tuple[int, int, int]] = [
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    ]
+    for name, value in (
+        # Linux names it TCP_KEEPIDLE, macOS TCP_KEEPALIVE.
+        ("TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE", KEEPALIVE_IDLE_S),
+        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
+        ("TCP_KEEPCNT", KEEPALIVE_PROBES),
+    ):
+        if hasattr(socket, name):
+            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    for option in options:
+        # A socket whose other end is gone already refuses options on some systems; its end is reported separately.
+        with contextlib.suppress(OSError):
+            sock.setsockopt(*option)
+
