@@ -5,6 +5,7 @@ Knows: ``Sealed``'s contract. Must not know: what answers mean.
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections import defaultdict
@@ -81,6 +82,12 @@ def test_ten_thousand_answers_over_256_connections() -> None:
     assert len(frames) == 256
     for conn, data in frames:
         assert read_frames(data) == [[i + 1, [0, i]] for i in range(10_000) if to[i] == conn]
+
+
+def test_connections_that_meet_in_the_hash_table_are_kept_apart() -> None:
+    ids = [random.Random(seed).getrandbits(62) for seed in range(2000)]
+    frames, _ = sealed_for(ids).route(b"".join(msgpack.packb([0, i]) for i in range(2000)))
+    assert [(conn, read_frames(data)) for conn, data in frames] == [(ids[i], [[i + 1, [0, i]]]) for i in range(2000)]
 
 
 def test_connection_ids_may_be_any_64_bits() -> None:
