@@ -6,10 +6,12 @@ Knows: asyncio, uvloop (where a loop is made), os. Must not know: Raft, leases, 
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import queue
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -33,6 +35,16 @@ def new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def process_id() -> int:
+    """This process's number; after a fork the child has another."""
+    return os.getpid()
+
+
+def default_node_id() -> str:
+    """What people see of this process: ``hostname:pid``."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 class _Listener:
@@ -72,8 +84,16 @@ class RealFile:
         os.ftruncate(self._fd, size)
 
     def preallocate(self, size: int) -> None:
+        """Make the file at least this long, of zeros, with its space reserved where the system can do that."""
         if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(self._fd, 0, size)
+            try:
+                os.posix_fallocate(self._fd, 0, size)
+                return
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                    raise
+        if self.size() < size:
+            os.ftruncate(self._fd, size)
 
     def datasync(self) -> None:
         if hasattr(os, "fdatasync"):
@@ -86,20 +106,38 @@ class RealFile:
         os.close(self._fd)
 
 
+def _sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 class RealDisk:
     """See ``ports.Disk``. Holds the lock on the directory until closed."""
 
     LOCK_NAME = "lock"
 
     def __init__(self, directory: str) -> None:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
         self._directory = directory
+        self._create()
         self._lock_fd = os.open(self._path(self.LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock_fd)
             raise
+
+    def _create(self) -> None:
+        """Make the directory, and what is missing above it, so that it is still there after a power cut."""
+        path, missing = os.path.abspath(self._directory), []
+        while not os.path.exists(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        os.makedirs(self._directory, mode=0o700, exist_ok=True)
+        for made in missing:
+            _sync_directory(os.path.dirname(made))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
@@ -125,11 +163,7 @@ class RealDisk:
         os.unlink(self._path(name))
 
     def sync_directory(self) -> None:
-        fd = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        _sync_directory(self._directory)
 
     def close(self) -> None:
         os.close(self._lock_fd)
