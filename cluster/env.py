@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from cluster.address import Address
+from cluster.listening import SocketListener, open_sockets
 from cluster.ports import Disk, File, Handle, Listener
 
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
@@ -45,20 +46,6 @@ def process_id() -> int:
 def default_node_id() -> str:
     """What people see of this process: ``hostname:pid``."""
     return f"{socket.gethostname()}:{os.getpid()}"
-
-
-class _Listener:
-    def __init__(self, server: asyncio.AbstractServer, address: Address) -> None:
-        self._server = server
-        self.address = address
-
-    def close(self) -> None:
-        self._server.close()
-        if self.address.path:
-            try:
-                os.unlink(self.address.path)
-            except FileNotFoundError:
-                pass
 
 
 class RealFile:
@@ -202,12 +189,8 @@ class RealEnv:
         return task
 
     async def listen(self, address: Address, factory: Callable[[], asyncio.Protocol], backlog: int = 1024) -> Listener:
-        if address.is_unix:
-            unix = await self._loop.create_unix_server(factory, address.path, backlog=backlog)
-            return _Listener(unix, address)
-        server = await self._loop.create_server(factory, address.host, address.port, backlog=backlog, reuse_address=True)
-        port = server.sockets[0].getsockname()[1]
-        return _Listener(server, Address(host=address.host, port=port))
+        sockets = await open_sockets(self._loop, address, backlog)
+        return SocketListener(self._loop, address, sockets, factory)
 
     async def dial(
         self, address: Address, factory: Callable[[], asyncio.Protocol], timeout_s: float

@@ -1,0 +1,168 @@
+"""Listening sockets that survive a shortage of file descriptors.
+
+Knows: sockets and asyncio loops. Must not know: who comes in.
+
+Loops accept by themselves, but not well enough: uvloop drops its listener for good on an error it does not expect, and resets callers while
+descriptors are short; asyncio reports each refused accept as an error, many times a second. Here callers wait in the backlog meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import stat
+from collections.abc import Callable
+from typing import Any, Final
+
+from cluster.address import Address
+
+ACCEPT_RETRY_S: Final = 0.25
+ACCEPTS_PER_TURN: Final = 64
+
+logger = logging.getLogger(__name__)
+
+
+async def open_sockets(loop: asyncio.AbstractEventLoop, address: Address, backlog: int) -> list[socket.socket]:
+    """Bind and listen: one socket for each address that a host name stands for. Raises OSError; nothing is left open then."""
+    if address.is_unix:
+        return [_open_unix(address.path, backlog)]
+    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    missing: OSError | None = None
+    port = address.port
+    try:
+        for family, _, _, _, where in dict.fromkeys(found):
+            try:
+                sock = _open_inet(family, (where[0], port, *where[2:]), backlog)
+            except OSError as error:
+                # localhost often stands for an IPv6 address that this machine has not got.
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+                missing = error
+                continue
+            sockets.append(sock)
+            port = sock.getsockname()[1]
+        if not sockets:
+            raise missing or OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+    except BaseException:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
+
+
+def _open_inet(family: int, where: tuple[Any, ...], backlog: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # A name may stand for both kinds of address; each has its own socket.
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(where)
+        sock.listen(backlog)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _open_unix(path: str, backlog: int) -> socket.socket:
+    with contextlib.suppress(FileNotFoundError):
+        # Whether somebody still listens there is the caller's question; a file that is no socket is left alone, and bind fails.
+        if stat.S_ISSOCK(os.stat(path).st_mode):
+            os.unlink(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(path)
+        sock.listen(backlog)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+class SocketListener:
+    """See ``ports.Listener``: accepts until closed, whatever goes wrong in between."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        address: Address,
+        sockets: list[socket.socket],
+        factory: Callable[[], asyncio.Protocol],
+    ) -> None:
+        self._loop = loop
+        self._factory = factory
+        self._sockets = sockets
+        self._retries: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._arrivals: set[asyncio.Task[None]] = set()
+        self._inode = _inode(address.path) if address.is_unix else None
+        self.address = address if address.is_unix else Address(address.host, sockets[0].getsockname()[1])
+        for sock in sockets:
+            loop.add_reader(sock, self._accept, sock)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                accepted, _ = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                break
+            except ConnectionAbortedError:
+                continue  # That caller is gone already; the next one may not be.
+            except OSError as error:
+                self._pause(listening, error)
+                return
+            accepted.setblocking(False)
+            # The loop keeps only a weak reference to a task.
+            task = self._loop.create_task(self._receive(accepted))
+            self._arrivals.add(task)
+            task.add_done_callback(self._arrivals.discard)
+        if self._retries.pop(listening, None) is not None:
+            logger.warning("listener.back address=%s", self.address)
+
+    async def _receive(self, accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._factory, accepted)
+        except OSError as error:
+            accepted.close()
+            logger.debug("listener.arrival_lost address=%s reason=%s", self.address, error)
+        except BaseException:
+            accepted.close()
+            raise
+
+    def _pause(self, listening: socket.socket, error: OSError) -> None:
+        """Leave callers in the backlog, and try again soon: descriptors or memory are short, usually for a while."""
+        if listening not in self._retries:
+            logger.warning("listener.paused address=%s retry_s=%g reason=%s", self.address, ACCEPT_RETRY_S, error)
+        self._loop.remove_reader(listening)
+        self._retries[listening] = self._loop.call_later(ACCEPT_RETRY_S, self._resume, listening)
+
+    def _resume(self, listening: socket.socket) -> None:
+        self._loop.add_reader(listening, self._accept, listening)
+
+    def close(self) -> None:
+        for sock in self._sockets:
+            retry = self._retries.pop(sock, None)
+            if retry is not None:
+                retry.cancel()
+            self._loop.remove_reader(sock)
+            sock.close()
+        self._sockets = []
+        if self._inode is not None and _inode(self.address.path) == self._inode:
+            os.unlink(self.address.path)
+        self._inode = None
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    """Which file a path names, so that a successor's socket is not removed."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
