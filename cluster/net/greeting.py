@@ -5,19 +5,16 @@ Knows: how handshake payloads travel, and how much a stranger may send. Must not
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Final
 
 from cluster.codec import frame
 from cluster.limits import HANDSHAKE_MAX_BYTES
 from cluster.net.handshake import AcceptorHandshake, DialerHandshake, Refused
-from cluster.net.stream import Stream
+from cluster.net.stream import Roster, Stream
 from cluster.ports import Env, Hello
 
 _PREFIX: Final = 4
-
-logger = logging.getLogger(__name__)
 
 
 class Greeting(Stream):
@@ -35,8 +32,9 @@ class Greeting(Stream):
         on_done: Callable[[Greeting, bytes], None],
         on_failed: Callable[[Greeting, Refused | None], None],
         on_claim: Callable[[Greeting], None] | None = None,
+        roster: Roster | None = None,
     ) -> None:
-        super().__init__(env, 2 * HANDSHAKE_MAX_BYTES)
+        super().__init__(env, 2 * HANDSHAKE_MAX_BYTES, roster)
         self.handshake = handshake
         self.refused: Refused | None = None
         self.connected = False

@@ -22,6 +22,7 @@ from cluster.net.dialer import RETRY_MIN_S, Dialer
 from cluster.net.greeting import Greeting
 from cluster.net.handshake import NONCE_BYTES, DialerHandshake, Refused
 from cluster.net.peer import PING, FrameSink, PeerStream, boot_of
+from cluster.net.stream import Roster
 from cluster.ports import Env, Handle, Hello
 
 PING_INTERVAL_S: Final = 1.0
@@ -78,6 +79,7 @@ class Mesh(FrameSink):
         self._boot = env.entropy(8)
         self._links: dict[str, _Link] = {}
         self._live: dict[str, PeerStream] = {}
+        self._roster = Roster()
         self._running = False
         self._pinger: Handle | None = None
         self._next_ping = 0.0
@@ -154,7 +156,7 @@ class Mesh(FrameSink):
         handshake = DialerHandshake(
             self.own_hello(), self._secret, self._env.entropy(NONCE_BYTES), expect=dialer.peer
         )
-        return Greeting(self._env, handshake, self.adopt, dialer.failed)
+        return Greeting(self._env, handshake, self.adopt, dialer.failed, roster=self._roster)
 
     # -- which connection is the one
 

@@ -12,6 +12,7 @@ from cluster.address import Address
 from cluster.errors import UsageError
 from cluster.limits import CONNECTIONS_MAX
 from cluster.net.addresses import choose_advertise, listen_addresses
+from cluster.net.complaints import Complaints
 from cluster.net.connection import SocketConnection
 from cluster.net.greeting import Greeting
 from cluster.net.handshake import NONCE_BYTES, AcceptorHandshake, Refused
@@ -62,6 +63,7 @@ class NodeNet(Mesh):
         self._welcome = welcome
         self._policy = accept
         self._lobby = Lobby(env)
+        self._complaints = Complaints(env.clock)
         self._listeners: list[Listener] = []
         self._clients: set[SocketConnection] = set()
 
@@ -98,6 +100,10 @@ class NodeNet(Mesh):
             client.close("this node stops")
         super().close()
 
+    async def wait_closed(self) -> None:
+        """Wait, after ``close``, until every socket is gone: at most about ``LINGER_S``, while the last bytes are sent."""
+        await self._roster.emptied()
+
     # -- who comes in
 
     def _handshake(self) -> AcceptorHandshake:
@@ -106,7 +112,7 @@ class NodeNet(Mesh):
         )
 
     def _arrival(self) -> Greeting:
-        greeting = Greeting(self._env, self._handshake(), self._arrived, self._turned_away, self.claimed)
+        greeting = Greeting(self._env, self._handshake(), self._arrived, self._turned_away, self.claimed, self._roster)
         self._lobby.enter(greeting)
         return greeting
 
@@ -149,4 +155,5 @@ class NodeNet(Mesh):
         elif refused.code == "redundant":
             logger.debug("handshake.redundant who=%s", name)
         else:
-            logger.warning("handshake.refused who=%s code=%s reason=%s", name, refused.code, refused.text)
+            level = logging.WARNING if self._complaints.is_news((refused.code, name)) else logging.DEBUG
+            logger.log(level, "handshake.refused who=%s code=%s reason=%s", name, refused.code, refused.text)

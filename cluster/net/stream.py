@@ -18,6 +18,30 @@ KEEPALIVE_INTERVAL_S: Final = 5
 KEEPALIVE_PROBES: Final = 3
 
 
+class Roster:
+    """The sockets that are not gone yet, so that a loop need not be closed under them."""
+
+    def __init__(self) -> None:
+        self._transports: set[object] = set()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def __len__(self) -> int:
+        return len(self._transports)
+
+    def add(self, transport: object) -> None:
+        self._transports.add(transport)
+        self._empty.clear()
+
+    def discard(self, transport: object) -> None:
+        self._transports.discard(transport)
+        if not self._transports:
+            self._empty.set()
+
+    async def emptied(self) -> None:
+        await self._empty.wait()
+
+
 class Stream(asyncio.Protocol):
     """Base of what reads a socket.
 
@@ -26,12 +50,13 @@ class Stream(asyncio.Protocol):
         reason: why it was closed; None while it is open. Once set, nothing more is delivered or written.
     """
 
-    def __init__(self, env: Env, buffer_max: int) -> None:
+    def __init__(self, env: Env, buffer_max: int, roster: Roster | None = None) -> None:
         self.env = env
         self.heard_at = env.clock()
         self.reason: str | None = None
         self.transport: Any = None
         self._buffer_max = buffer_max
+        self._roster = roster
 
     def attach(self, transport: asyncio.BaseTransport) -> None:
         """Take a socket over, as its protocol from now on."""
@@ -41,12 +66,15 @@ class Stream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         tune(transport)
+        if self._roster is not None:
+            self._roster.add(transport)
         self.attach(transport)
 
     def hand_over(self, heir: Stream) -> None:
         """Make ``heir`` the protocol of this socket. This stream is spent: it is not told of the end any more."""
         transport, self.transport = self.transport, None
         self.reason = "handed over"
+        heir._roster = self._roster
         transport.set_protocol(heir)
         heir.attach(transport)
 
@@ -72,6 +100,8 @@ class Stream(asyncio.Protocol):
             self.env.call_later(LINGER_S, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._roster is not None:
+            self._roster.discard(self.transport)
         if self.reason is None:
             self.reason = f"connection lost: {exc}" if exc is not None else "closed by the other side"
             self.ended(self.reason)
