@@ -18,8 +18,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from cluster.address import Address
-from cluster.listening import SocketListener, open_sockets
 from cluster.ports import Disk, File, Handle, Listener
+from cluster.sockets import SocketListener, open_sockets, tune
 
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
@@ -200,6 +200,7 @@ class RealEnv:
         else:
             opening = self._loop.create_connection(factory, address.host, address.port)
         transport, protocol = await asyncio.wait_for(opening, timeout_s)
+        tune(transport.get_extra_info("socket"))
         return transport, protocol
 
     def disk(self, directory: str) -> Disk:

@@ -108,6 +108,8 @@ async def open_client(
         _give_up(greeting, outcome)
         if isinstance(error, asyncio.TimeoutError):
             raise TimeoutError(late) from None
+        if isinstance(error, UnicodeError):
+            raise OSError(f"{address}: the name cannot be resolved: {error}") from None
         raise
     assert handshake.welcome is not None
     return connection, handshake.welcome

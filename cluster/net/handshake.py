@@ -143,6 +143,11 @@ def challenge_fields(own: Hello, nonce: bytes) -> list[Any]:
     return fields
 
 
+def _check_secret(secret: bytes | None) -> None:
+    if secret is not None and not secret:
+        raise UsageError("the secret is empty", "give a long random one, or none")
+
+
 def _check_own(own: Hello, fields: list[Any], nonce: bytes) -> None:
     fault = _fault(own.node_id, own.cluster_id, own.incarnation, nonce, dict(own.info), own.role)
     if own.role not in ROLES:
@@ -171,6 +176,7 @@ class DialerHandshake:
 
     def __init__(self, hello: Hello, secret: bytes | None, nonce: bytes, *, expect: str | None = None) -> None:
         """``expect`` is the node id that the acceptor must have; None: any."""
+        _check_secret(secret)
         self._hello = hello
         self._fields = hello_fields(hello, nonce)
         self._secret = secret
@@ -249,6 +255,7 @@ class AcceptorHandshake:
         welcome: Callable[[Hello], Welcome],
     ) -> None:
         """``accept`` is asked once the dialer has proven itself; ``welcome`` is asked after it."""
+        _check_secret(secret)
         self._own = own
         self._fields = challenge_fields(own, nonce)
         self._secret = secret

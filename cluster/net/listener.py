@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
-import socket
 from collections.abc import Callable
 from typing import Final
 
@@ -32,13 +30,10 @@ _HINTS: Final = {
 }
 
 
-def _unusable(address: Address, error: OSError | ValueError) -> UsageError:
+def _unusable(address: Address, error: OSError) -> UsageError:
     """The same trouble, with what to do about it."""
-    if isinstance(error, (socket.gaierror, UnicodeError)):
-        return UsageError(f"cannot listen on {address}: the name cannot be resolved: {error}", "choose another --listen")
-    number = error.errno if isinstance(error, OSError) else None
-    text, hint = _HINTS.get(number or 0, (str(error), "choose another --listen"))
-    if address.is_unix and number == errno.EADDRINUSE:
+    text, hint = _HINTS.get(error.errno or 0, (str(error), "choose another --listen"))
+    if address.is_unix and error.errno == errno.EADDRINUSE:
         text = "the path is in use"
     return UsageError(f"cannot listen on {address}: {text}", hint)
 
@@ -51,9 +46,9 @@ async def open_listener(env: Env, address: Address, factory: Callable[[], asynci
     """
     try:
         if address.is_unix and await _is_alive(env, address):
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+            raise OSError(errno.EADDRINUSE, "in use")
         listener = await env.listen(address, factory)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise _unusable(address, error) from error
     logger.info("listener.open address=%s", listener.address)
     return listener

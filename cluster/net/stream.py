@@ -6,16 +6,11 @@ Knows: asyncio transports. Must not know: handshakes, frames, who is at the othe
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 from typing import Any, Final
 
 from cluster.ports import Env
 
 LINGER_S: Final = 1.0
-KEEPALIVE_IDLE_S: Final = 15
-KEEPALIVE_INTERVAL_S: Final = 5
-KEEPALIVE_PROBES: Final = 3
 
 
 class Roster:
@@ -65,7 +60,6 @@ class Stream(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=self._buffer_max)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        tune(transport)
         if self._roster is not None:
             self._roster.add(transport)
         self.attach(transport)
@@ -108,27 +102,3 @@ class Stream(asyncio.Protocol):
 
     def ended(self, reason: str) -> None:
         """It was closed, by either side. Called once; the socket itself may live a little longer."""
-
-
-def tune(transport: asyncio.BaseTransport) -> None:
-    """No delay for small frames, and probes that find out about a machine that is gone."""
-    sock: Any = transport.get_extra_info("socket")
-    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    options: list[tuple[int, int, int]] = [
-        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    ]
-    for name, value in (
-        # Linux names it TCP_KEEPIDLE, macOS TCP_KEEPALIVE.
-        ("TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE", KEEPALIVE_IDLE_S),
-        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
-        ("TCP_KEEPCNT", KEEPALIVE_PROBES),
-    ):
-        if hasattr(socket, name):
-            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
-    for option in options:
-        # A socket whose other end is gone already refuses options on some systems; its end is reported separately.
-        with contextlib.suppress(OSError):
-            sock.setsockopt(*option)
-

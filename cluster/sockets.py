@@ -1,6 +1,6 @@
-"""Listening sockets that survive a shortage of file descriptors.
+"""Sockets of this machine: their options, and listening ones that survive a shortage of file descriptors.
 
-Knows: sockets and asyncio loops. Must not know: who comes in.
+Knows: the socket module and asyncio loops. Must not know: who is at the other end.
 
 Loops accept by themselves, but not well enough: uvloop drops its listener for good on an error it does not expect, and resets callers while
 descriptors are short; asyncio reports each refused accept as an error, many times a second. Here callers wait in the backlog meanwhile.
@@ -22,15 +22,36 @@ from cluster.address import Address
 
 ACCEPT_RETRY_S: Final = 0.25
 ACCEPTS_PER_TURN: Final = 64
+KEEPALIVE_IDLE_S: Final = 15
+KEEPALIVE_INTERVAL_S: Final = 5
+KEEPALIVE_PROBES: Final = 3
 
 logger = logging.getLogger(__name__)
+
+
+def tune(sock: Any) -> None:
+    """No delay for small frames, and probes that find out about a machine that is gone. Nothing for Unix sockets."""
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    # Linux names the idle time TCP_KEEPIDLE, macOS TCP_KEEPALIVE.
+    idle = "TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE"
+    probes = ((idle, KEEPALIVE_IDLE_S), ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S), ("TCP_KEEPCNT", KEEPALIVE_PROBES))
+    options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    options += [(socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in probes if hasattr(socket, name)]
+    for level, option, value in options:
+        # Some systems refuse options of a socket whose other end is gone already; that end is reported separately.
+        with contextlib.suppress(OSError):
+            sock.setsockopt(level, option, value)
 
 
 async def open_sockets(loop: asyncio.AbstractEventLoop, address: Address, backlog: int) -> list[socket.socket]:
     """Bind and listen: one socket for each address that a host name stands for. Raises OSError; nothing is left open then."""
     if address.is_unix:
         return [_open_unix(address.path, backlog)]
-    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError) as error:
+        raise OSError(f"the name {address.host} cannot be resolved: {error}") from error
     sockets: list[socket.socket] = []
     missing: OSError | None = None
     port = address.port
@@ -119,6 +140,7 @@ class SocketListener:
                 self._pause(listening, error)
                 return
             accepted.setblocking(False)
+            tune(accepted)
             # The loop keeps only a weak reference to a task.
             task = self._loop.create_task(self._receive(accepted))
             self._arrivals.add(task)
