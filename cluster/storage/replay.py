@@ -41,8 +41,8 @@ class Cut(NamedTuple):
 class Log:
     """What the segments hold.
 
-    ``starts[i]`` is the position of the record that holds ``entries[i]``. ``next_index`` is the only index that the
-    next entry may have (0: any). ``end`` is where the next record goes, in the last segment that stays.
+    ``starts[i]`` is the position of the record that holds ``entries[i]``. ``next_index`` is the only index that the next entry may have
+    (0: any). ``end`` is where the next record goes, in the last segment that stays. Up to ``proven`` it says of itself that it was settled.
     """
 
     headers: list[Header]
@@ -51,6 +51,7 @@ class Log:
     entries: list[Entry] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     records: int = 0
+    proven: int = 0
     cut: Cut | None = None
 
     @property
@@ -68,6 +69,7 @@ def replay(segments: Sequence[Segment]) -> Log:
     headers = _headers(segments)
     log = Log(headers, headers[0].next_index, headers[0].base)
     for ordinal, (segment, header) in enumerate(zip(segments, headers, strict=True)):
+        log.proven = max(log.proven, header.settled)
         last = ordinal + 1 == len(segments)
         limit = header.capacity if last else r.offset_of(header, headers[ordinal + 1].base)
         offset = _read(log, segment, header, limit)
@@ -118,6 +120,7 @@ def _read(log: Log, segment: Segment, header: Header, limit: int) -> int:
         except ValueError as error:
             raise StorageDamaged(segment.name, offset, str(error)) from None
         log.records += 1
+        log.proven = max(log.proven, record.settled)
         offset += record.size
     return offset
 

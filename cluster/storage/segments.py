@@ -20,7 +20,7 @@ from typing import Final
 from cluster.ports import Disk, Env, File
 from cluster.storage import record as r
 from cluster.storage.record import Header
-from cluster.storage.replay import Log
+from cluster.storage.replay import Log, Segment
 from cluster.storage.work import DiskWork
 
 SEGMENT_BYTES: Final = 8 << 20
@@ -109,34 +109,32 @@ class SegmentLog:
         segment = self._begin(self._segment_bytes)
         self._make(segment)
 
-    def adopt(self, log: Log, names: Sequence[str]) -> None:
-        """Go on with what ``replay`` found: cut a torn tail, open the last segment. Raises OSError; may be repeated
-        after a crash.
-        """
-        keep = log.cut.ordinal + 1 if log.cut else len(names)
-        for name in reversed(names[keep:]):
-            # From the end, each gone for good before the next: what is left after a crash here is cut again, at the
-            # same place.
-            self._disk.remove(name)
+    def adopt(self, log: Log, segments: Sequence[Segment]) -> None:
+        """Go on with what ``replay`` found: cut a torn tail, settle the rest. Raises OSError; may be repeated after a crash."""
+        keep = log.cut.ordinal + 1 if log.cut else len(segments)
+        for segment in reversed(segments[keep:]):
+            # From the end, each gone for good before the next: what is left after a crash here is cut again, at the same place.
+            self._disk.remove(segment.name)
             self._disk.sync_directory()
-        headers = log.headers[:keep]
-        bases = [header.base for header in headers[1:]] + [log.end]
-        self._segments = [
-            _Open(header, r.offset_of(header, end), self._disk.open(segment_name(header.number)))
-            for header, end in zip(headers, bases, strict=True)
-        ]
-        last = self._segments[-1]
-        if log.cut and last.file:
-            # Zeros, not a shorter file: old records beyond the cut must never be met again, and a file's size never
-            # changes.
-            last.file.pwrite(bytes(last.header.capacity - last.used), last.used)
-        for segment in self._segments:
-            # What was read may so far be in the kernel only: the process that wrote it may have been killed before it
-            # synced.
-            if segment.file:
-                segment.file.datasync()
+        ends = [header.base for header in log.headers[1:keep]] + [log.end]
+        for header, end in zip(log.headers[:keep], ends, strict=True):
+            self._segments.append(_Open(header, r.offset_of(header, end), self._disk.open(segment_name(header.number))))
+        for ours, segment in zip(self._segments, segments[:keep], strict=True):
+            self._settle_again(ours, segment.data, log)
         self.end = self.settled = self._last_content_end = log.end
         self.next_index = log.next_index
+
+    def _settle_again(self, segment: _Open, data: bytes, log: Log) -> None:
+        """What was read may be in the kernel only: who wrote it may have been killed before it synced, or its sync may have failed, after
+        which the kernel takes the pages for clean. So what is not proven is written again, with the same bytes, and synced."""
+        assert segment.file is not None
+        start = max(r.HEADER_BYTES, r.offset_of(segment.header, log.proven))
+        if start < segment.used:
+            segment.file.pwrite(data[start : segment.used], start)
+        if log.cut and segment is self._segments[-1]:
+            # Zeros, not a shorter file: old records beyond the cut must never be met again, and a file's size never changes.
+            segment.file.pwrite(bytes(segment.header.capacity - segment.used), segment.used)
+        segment.file.datasync()
 
     # Appending.
 

@@ -58,7 +58,7 @@ class _Found(NamedTuple):
     """A data directory as it was found, and verified."""
 
     state: State | None
-    names: list[str]
+    segments: list[Segment]
     log: Log | None
     snapshot: Snapshot | None
 
@@ -131,7 +131,7 @@ def _open_files(env: Env, disk: Disk, directory: str, synced: bool, segment_byte
     found = _read(disk)
     _check(found)
     if found.log and found.log.cut:
-        _tell_of_cut(directory, found.names, found.log)
+        _tell_of_cut(directory, found.segments, found.log)
     _remove_leftovers(disk)
     # A rename that was seen may so far be in the kernel only: the process that made it may have been killed before it synced.
     disk.sync_directory()
@@ -167,7 +167,7 @@ def _open_journal(found: _Found, files: SegmentLog, meta: Meta) -> Journal:
     if found.log is None:
         files.create()
         return Journal(files, meta)
-    files.adopt(found.log, found.names)
+    files.adopt(found.log, found.segments)
     journal = Journal(files, meta, found.log.entries, found.log.starts)
     if found.snapshot and not _reaches(journal, found.snapshot):
         index, term, _ = found.snapshot
@@ -179,9 +179,9 @@ def _open_journal(found: _Found, files: SegmentLog, meta: Meta) -> Journal:
     return journal
 
 
-def _tell_of_cut(directory: str, names: list[str], log: Log) -> None:
+def _tell_of_cut(directory: str, segments: list[Segment], log: Log) -> None:
     assert log.cut is not None
-    file = posixpath.join(directory, names[log.cut.ordinal])
+    file = posixpath.join(directory, segments[log.cut.ordinal].name)
     logger.warning(
         "journal_tail_cut file=%s offset=%d last_index=%d the last group was torn or damaged; what was settled before is whole",
         file, log.cut.offset, log.next_index - 1,
@@ -209,17 +209,16 @@ def _names(disk: Disk, prefix: str) -> list[str]:
 def _read(disk: Disk) -> _Found:
     """Read and verify every file. Raises StorageDamaged, OSError; changes nothing."""
     state = meta_file.decode(disk.read(meta_file.NAME)) if disk.exists(meta_file.NAME) else None
-    names = _names(disk, segment_files.PREFIX)
+    segments = [Segment(name, disk.read(name)) for name in _names(disk, segment_files.PREFIX)]
     snapshots = _names(disk, snapshot_files.PREFIX)
     snapshot = snapshot_files.read(disk, snapshots[-1]) if snapshots else None
-    log = replay([Segment(name, disk.read(name)) for name in names]) if names else None
-    return _Found(state, names, log, snapshot)
+    return _Found(state, segments, replay(segments) if segments else None, snapshot)
 
 
 def _check(found: _Found) -> None:
     """Refuse files of which each is sound and which do not fit together."""
     state, log, snapshot = found.state, found.log, found.snapshot
-    first_segment = found.names[0] if found.names else segment_files.segment_name(1)
+    first_segment = found.segments[0].name if found.segments else segment_files.segment_name(1)
     if state is None:
         if snapshot or (log and log.records):
             raise StorageDamaged(meta_file.NAME, 0, "the file is missing, and with it this node's term and vote")

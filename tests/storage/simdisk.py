@@ -2,10 +2,11 @@
 
 Knows: ``ports.Disk`` and what a kernel and a drive may do with unsynced writes. Must not know: what the files mean.
 
-``SimDisk`` is the drive: it lives through many lives of a node. ``mount`` gives the ``ports.Disk`` of one life; ``crash_process`` ends that
-life and keeps all that the kernel had; ``crash_power`` ends it and keeps what was synced, and of everything else any part: unsynced writes may be
-lost, kept or torn, sector by sector and in any order, and creations, renames and removals without a directory sync likewise. All of it
-is drawn from the generator that the disk is given, so that a seed says everything.
+``SimDisk`` is the drive: it lives through many lives of a node. ``mount`` gives the ``ports.Disk`` of one life;
+``crash_process`` ends that life and keeps all that the kernel had; ``crash_power`` ends it and keeps what was synced,
+and of everything else any part: unsynced writes may be lost, kept or torn, sector by sector and in any order, and
+creations, renames and removals without a directory sync likewise. All of it is drawn from the generator that the disk
+is given, so that a seed says everything.
 """
 
 from __future__ import annotations
