@@ -1,0 +1,193 @@
+# What the table is made of: leases, sessions, and the table itself. Included by _table.pyx.
+#
+# A lease hangs on exactly one thing: on its session, in the session's list, or, free-standing, in the heap of deadlines. A session is in
+# the heap of sessions while it lives; ended, it stands in the heap of deadlines for the leases that still hang on it, until they have
+# been swept. A session's list is in token order by itself: leases join at its end, with the newest token.
+#
+# ``deadline`` of a lease is its own; ``ends_at`` is the later of that and its session's: the moment at which it ceases to occupy its
+# slot. What ends at or before the table's time is over, whether or not it was swept.
+
+from libc.string cimport memcmp, memcpy
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from *:
+    """
+    /* Marks the reference of a session where leases and sessions stand together. */
+    static const uint32_t SESSION_BIT = (uint32_t)1 << 31;
+    """
+    const uint32_t SESSION_BIT
+
+
+cdef struct Lease:
+    uint64_t token
+    int64_t deadline        # its own; of a dead one: the end of its occupancy
+    int64_t granted         # when
+    uint8_t id[ID_BYTES]    # of the acquisition
+    uint32_t lease_ms
+    uint32_t min_ms
+    uint32_t session        # reference; 0: free-standing
+    uint32_t before         # hung: the one before it on its session; free-standing: its position in the heap of deadlines
+    uint32_t after          # hung: the one after it on its session
+    uint32_t sibling        # the next occupant of the same name, by slot
+    uint16_t slot
+    uint16_t max_leaders
+    uint16_t metadata_size
+    uint8_t flags
+    uint8_t name_size
+    uint8_t node_size
+    uint8_t text[1]         # the name, the node id and, if there is metadata, the reference of its block
+
+
+cdef struct Session:
+    uint64_t id
+    int64_t deadline
+    uint64_t order      # once ended: no lease that hangs on it has a smaller token
+    uint64_t revoked    # how many of its leases an operator ended
+    uint32_t lease_ms
+    uint32_t first
+    uint32_t last
+    uint32_t position   # in the heap of sessions; once ended, of deadlines
+    uint8_t node_size
+    uint8_t text[1]     # the node id
+
+
+cdef struct Table:
+    int64_t time_ms
+    uint64_t epoch
+    uint64_t next_token
+    int64_t grants_from     # nothing is granted before this time
+    uint32_t longest_ms     # the longest lease time ever in use: so long may holders from before a backup still run
+    uint8_t level
+    bint formed             # whether cluster_id is set
+    uint8_t cluster_id[ID_BYTES]
+    uint32_t lease_count    # leases that live, are dead, or are over and not yet swept
+    uint32_t session_count  # sessions that live
+    uint32_t session_records # these, and the ended ones on which leases still hang
+    uint32_t leases_max
+    uint32_t sessions_max
+    uint32_t sweep_max
+    uint64_t seed
+    Arena arena
+    Index names             # name -> its occupant with the smallest slot
+    Index sessions          # id of a session that lives -> the session
+    Heap deadlines
+    Heap session_ends
+    Buffer replies
+    Buffer events
+    bint no_memory          # some of this batch is missing: ``apply`` raises
+
+
+cdef inline Lease *lease_at(const Arena *a, uint32_t ref) noexcept nogil:
+    return <Lease *>block(a, ref)
+
+
+cdef inline Session *session_at(const Arena *a, uint32_t ref) noexcept nogil:
+    return <Session *>block(a, ref)
+
+
+cdef inline void set_position(const Arena *a, uint32_t ref, uint32_t position) noexcept nogil:
+    """Tell a record where it stands in its heap."""
+    if ref & SESSION_BIT:
+        session_at(a, ref ^ SESSION_BIT).position = position
+    else:
+        lease_at(a, ref).before = position
+
+
+cdef inline uint8_t *lease_text(const Lease *l) noexcept nogil:
+    # Not through the array of one byte that stands for the text: its declared end must not matter to anybody.
+    return <uint8_t *>l + (<uint8_t *>l.text - <uint8_t *>l)
+
+
+cdef inline size_t lease_bytes(uint32_t name_size, uint32_t node_size, uint32_t metadata_size) noexcept nogil:
+    cdef Lease shape
+    return <size_t>(<uint8_t *>shape.text - <uint8_t *>&shape) + name_size + node_size + (sizeof(uint32_t) if metadata_size else 0)
+
+
+cdef inline uint8_t *session_text(const Session *s) noexcept nogil:
+    return <uint8_t *>s + (<uint8_t *>s.text - <uint8_t *>s)
+
+
+cdef inline size_t session_bytes(uint32_t node_size) noexcept nogil:
+    cdef Session shape
+    return <size_t>(<uint8_t *>shape.text - <uint8_t *>&shape) + node_size
+
+
+cdef inline Text name_of(const Lease *l) noexcept nogil:
+    cdef Text text
+    text.at = lease_text(l)
+    text.size = l.name_size
+    return text
+
+
+cdef inline Text node_of(const Lease *l) noexcept nogil:
+    cdef Text text
+    text.at = lease_text(l) + l.name_size
+    text.size = l.node_size
+    return text
+
+
+cdef inline Text metadata_of(const Arena *a, const Lease *l) noexcept nogil:
+    cdef Text text
+    cdef uint32_t ref
+    text.at = lease_text(l)
+    text.size = l.metadata_size
+    if text.size:
+        memcpy(&ref, lease_text(l) + l.name_size + l.node_size, sizeof(ref))
+        text.at = <const uint8_t *>block(a, ref)
+    return text
+
+
+cdef bint is_named(const Arena *a, uint32_t ref, const void *key) noexcept nogil:
+    cdef const Text *name = <const Text *>key
+    cdef const Lease *l = lease_at(a, ref)
+    return l.name_size == name.size and memcmp(lease_text(l), name.at, name.size) == 0
+
+
+cdef bint is_session(const Arena *a, uint32_t ref, const void *key) noexcept nogil:
+    return session_at(a, ref).id == (<const uint64_t *>key)[0]
+
+
+cdef inline Slot *find_name(const Table *t, const Text *name) noexcept nogil:
+    return index_find(&t.names, hash_text(t.seed, name.at, name.size), &t.arena, is_named, name)
+
+
+cdef inline uint32_t hash_session(const Table *t, uint64_t id) noexcept nogil:
+    return hash_text(t.seed, <const uint8_t *>&id, sizeof(id))
+
+
+cdef inline uint32_t find_session(const Table *t, uint64_t id) noexcept nogil:
+    """The live session with this id; 0: unknown or over."""
+    if id == 0 or t.session_count == 0:
+        return 0
+    cdef Slot *slot = index_find(&t.sessions, hash_session(t, id), &t.arena, is_session, &id)
+    return slot.ref if slot != NULL else 0
+
+
+cdef inline int64_t ends_at(const Table *t, const Lease *l) noexcept nogil:
+    cdef int64_t end = l.deadline
+    cdef int64_t session_end
+    if l.session:
+        session_end = session_at(&t.arena, l.session).deadline
+        if session_end > end:
+            end = session_end
+    return end
+
+
+cdef void init_table(Table *t, uint64_t seed) noexcept nogil:
+    memset(t, 0, sizeof(Table))
+    t.level = FORMAT_LEVEL
+    t.next_token = 1
+    t.leases_max = LEASES_MAX
+    t.sessions_max = SESSIONS_MAX
+    t.sweep_max = SWEEP_MAX_PER_BATCH
+    t.seed = seed
+
+
+cdef void drop_table(Table *t) noexcept nogil:
+    drop_index(&t.names)
+    drop_index(&t.sessions)
+    drop_heap(&t.deadlines)
+    drop_heap(&t.session_ends)
+    drop_buffer(&t.replies)
+    drop_buffer(&t.events)
+    drop_arena(&t.arena)

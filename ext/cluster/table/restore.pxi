@@ -1,0 +1,205 @@
+# A state from its bytes. Included by _table.pyx.
+#
+# Nothing is believed: whatever a snapshot that came from ``write_snapshot`` cannot hold is refused, so that a table that was restored
+# keeps every invariant, and every sum of times in it stays far from overflow. It is built beside the old one; what fails is thrown away.
+
+from libc.string cimport memcmp, memcpy, memset
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef struct Loading:
+    Table *table
+    Cursor cursor
+    bint no_memory
+    uint64_t last_session
+    uint64_t last_token
+
+
+cdef struct StoredLease:
+    uint64_t slot
+    uint64_t token
+    uint64_t granted
+    uint64_t deadline
+    uint64_t session
+    uint64_t flags
+    Request terms       # id, lease_ms, min_ms, max_leaders, node_id, metadata
+
+
+cdef inline bint read_limited(Cursor *c, uint64_t *value, uint64_t largest) noexcept nogil:
+    return read_uint(c, value) and value[0] <= largest
+
+
+cdef bint read_head(Loading *g) noexcept nogil:
+    cdef Table *t = g.table
+    cdef Cursor *c = &g.cursor
+    cdef uint32_t elements
+    cdef Text magic
+    cdef Text cluster_id
+    cdef uint64_t level
+    cdef uint64_t time_ms
+    cdef uint64_t grants_from
+    cdef uint64_t longest_ms
+    if not (read_list(c, &elements) and elements == SNAPSHOT_ELEMENTS and read_text(c, &magic)):
+        return False
+    if magic.size != MAGIC_BYTES or memcmp(magic.at, MAGIC, MAGIC_BYTES) != 0:
+        return False
+    if not (read_limited(c, &level, FORMAT_LEVEL) and level >= 1 and read_uint(c, &t.epoch) and read_limited(c, &time_ms, STAMP_MAX_MS)):
+        return False
+    if not (read_limited(c, &t.next_token, TOKEN_MAX + 1) and t.next_token >= 1 and read_text(c, &cluster_id)):
+        return False
+    if not (read_limited(c, &grants_from, STAMP_MAX_MS + LEASE_MAX_MS) and read_limited(c, &longest_ms, LEASE_MAX_MS)):
+        return False
+    if cluster_id.size != 0 and cluster_id.size != ID_BYTES:
+        return False
+    t.level = <uint8_t>level
+    t.time_ms = <int64_t>time_ms
+    t.grants_from = <int64_t>grants_from
+    t.longest_ms = <uint32_t>longest_ms
+    t.formed = cluster_id.size == ID_BYTES
+    if t.formed:
+        memcpy(t.cluster_id, cluster_id.at, ID_BYTES)
+    return True
+
+
+cdef bint load_session(Loading *g) noexcept nogil:
+    cdef Table *t = g.table
+    cdef Cursor *c = &g.cursor
+    cdef uint32_t elements
+    cdef uint32_t ref
+    cdef uint64_t id
+    cdef uint64_t deadline
+    cdef uint64_t lease_ms
+    cdef uint64_t revoked
+    cdef Text node_id
+    if not (read_list(c, &elements) and elements == SESSION_ELEMENTS and read_uint(c, &id) and read_uint(c, &deadline)):
+        return False
+    if not (read_limited(c, &lease_ms, t.longest_ms) and read_limited(c, &revoked, TOKEN_MAX) and read_text(c, &node_id)):
+        return False
+    if id <= g.last_session or id >= t.next_token or not is_lease_time(lease_ms) or node_id.size > NODE_ID_MAX_BYTES:
+        return False
+    # Only sessions that live are stored, and none lives longer than from now.
+    if deadline <= <uint64_t>t.time_ms or deadline > <uint64_t>t.time_ms + lease_ms:
+        return False
+    ref = add_session(t, id, <int64_t>deadline, lease_ms, &node_id)
+    if ref == 0:
+        g.no_memory = True
+        return False
+    session_at(&t.arena, ref).revoked = revoked
+    g.last_session = id
+    return True
+
+
+cdef bint read_stored_lease(Cursor *c, StoredLease *l) noexcept nogil:
+    cdef uint32_t elements
+    cdef Request *r = &l.terms
+    return (
+        read_list(c, &elements) and elements == LEASE_ELEMENTS
+        and read_text(c, &r.id) and read_text(c, &r.name) and read_uint(c, &l.slot) and read_uint(c, &l.token)
+        and read_uint(c, &l.granted) and read_uint(c, &l.deadline)
+        and read_uint(c, &r.lease_ms) and read_uint(c, &r.min_ms) and read_uint(c, &r.max_leaders)
+        and read_uint(c, &l.session) and read_uint(c, &l.flags) and read_text(c, &r.node_id) and read_text(c, &r.metadata)
+    )
+
+
+cdef bint has_possible_times(const Table *t, const StoredLease *l) noexcept nogil:
+    """Whether a lease can have these times and flags at the table's time."""
+    cdef uint64_t time_ms = <uint64_t>t.time_ms
+    if l.granted > time_ms or l.flags > FLAG_DEAD or l.terms.lease_ms > t.longest_ms:
+        return False
+    if l.session and l.flags:
+        return False
+    if l.flags == FLAG_DEAD:
+        return l.terms.min_ms > 0 and l.deadline == l.granted + l.terms.min_ms
+    return l.granted + l.terms.lease_ms <= l.deadline <= time_ms + t.longest_ms
+
+
+cdef bint join_chain(Loading *g, uint32_t ref, const Text *name) noexcept nogil:
+    """Put a stored lease among its name's occupants, by slot. False: its slot is taken, or its id lives there already."""
+    cdef Table *t = g.table
+    cdef Lease *l = lease_at(&t.arena, ref)
+    cdef uint32_t hash = hash_text(t.seed, name.at, name.size)
+    cdef Slot *head = index_find(&t.names, hash, &t.arena, is_named, name)
+    cdef uint32_t *link
+    cdef Standing standing
+    l.sibling = 0
+    if head == NULL:
+        index_put(&t.names, hash, ref)
+        return True
+    look(t, head.ref, l.id, MAX_LEADERS_MAX, t.time_ms, &standing)
+    link = &head.ref
+    while link[0] and lease_at(&t.arena, link[0]).slot < l.slot:
+        link = &lease_at(&t.arena, link[0]).sibling
+    if link[0] and lease_at(&t.arena, link[0]).slot == l.slot:
+        return False
+    l.sibling = link[0]
+    link[0] = ref
+    return standing.mine == 0 or l.flags & FLAG_DEAD or ends_at(t, l) <= t.time_ms
+
+
+cdef bint load_lease(Loading *g) noexcept nogil:
+    cdef Table *t = g.table
+    cdef StoredLease stored
+    cdef Request *r = &stored.terms
+    cdef uint32_t session = 0
+    cdef uint32_t ref
+    cdef Lease *l
+    if not read_stored_lease(&g.cursor, &stored) or r.id.size != ID_BYTES or not is_name(&r.name) or bad_terms(r):
+        return False
+    if stored.token <= g.last_token or stored.token >= t.next_token or find_session(t, stored.token):
+        return False
+    if stored.slot >= r.max_leaders or not has_possible_times(t, &stored):
+        return False
+    if stored.session:
+        session = find_session(t, stored.session)
+        if session == 0 or stored.session > stored.token:
+            return False
+    ref = new_lease(t, r, &r.name)
+    if ref == 0:
+        g.no_memory = True
+        return False
+    g.last_token = stored.token
+    l = lease_at(&t.arena, ref)
+    l.token = stored.token
+    l.granted = <int64_t>stored.granted
+    l.deadline = <int64_t>stored.deadline
+    l.slot = <uint16_t>stored.slot
+    l.flags = <uint8_t>stored.flags
+    l.session = 0
+    t.lease_count += 1
+    if session:
+        hang(t, ref, session)
+    else:
+        stand_free(t, ref)
+    return join_chain(g, ref, &r.name)
+
+
+cdef bint keeps_limits(const Table *t) noexcept nogil:
+    """I1: no name has more occupants than the smallest max_leaders among them. Those that are over do not count."""
+    cdef Standing standing
+    cdef size_t i
+    cdef uint32_t ref
+    for i in range(index_slots(&t.names)):
+        ref = index_slot(&t.names, i).ref
+        if ref and lease_at(&t.arena, ref).sibling:
+            look(t, ref, NULL, MAX_LEADERS_MAX, t.time_ms, &standing)
+            if standing.occupants > standing.places:
+                return False
+    return True
+
+
+cdef bint load_snapshot(Loading *g) noexcept nogil:
+    """Fill a fresh table. False: ``no_memory`` is set, or this is not a snapshot."""
+    cdef Table *t = g.table
+    cdef uint32_t count
+    cdef uint32_t i
+    if not read_head(g) or not read_list(&g.cursor, &count) or count > t.sessions_max:
+        return False
+    for i in range(count):
+        if not load_session(g):
+            return False
+    if not read_list(&g.cursor, &count) or count > t.leases_max:
+        return False
+    for i in range(count):
+        if not load_lease(g):
+            return False
+    return g.cursor.at == g.cursor.end and keeps_limits(t)
