@@ -17,6 +17,9 @@ MAX_LEADERS_MAX: Final = 1024
 SWEEP_MAX_PER_BATCH: Final = 1024
 LEASES_MAX: Final = 1 << 24
 SESSIONS_MAX: Final = 1 << 20
+STAMP_MAX_MS: Final = 1 << 53
+TOKEN_MAX: Final = (1 << 53) - 1
+WALL_MAX_MS: Final = (1 << 32) * 1000 - 1
 
 # Of one node.
 FRAME_MAX_BYTES: Final = 1 << 20
