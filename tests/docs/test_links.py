@@ -63,7 +63,7 @@ def _command_lines() -> list[tuple[str, str]]:
 
 def test_every_command_line_of_the_docs_is_accepted() -> None:
     lines = _command_lines()
-    assert {name for name in COMMANDS} <= {COMMAND_LINE.match(line).group(1) for _, line in lines}  # type: ignore[union-attr]
+    assert set(COMMANDS) <= {COMMAND_LINE.match(line).group(1) for _, line in lines}  # type: ignore[union-attr]
     for where, line in lines:
         found = COMMAND_LINE.match(line)
         assert found is not None

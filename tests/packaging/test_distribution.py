@@ -11,7 +11,6 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,7 +57,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 @pytest.fixture(scope="module")
-def python(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def python(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh virtual environment's interpreter, with nothing but the wheel and what it depends on.
 
     The dependencies come from this environment, so that the test needs no network: that the wheel names them is tested on its own.
@@ -75,7 +74,7 @@ def python(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     subprocess.run(
         [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(built.wheel)], check=True
     )
-    yield python
+    return python
 
 
 def run(python: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

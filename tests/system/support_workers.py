@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -91,6 +92,11 @@ def working(workers: Sequence[Worker]) -> Iterator[None]:
     finally:
         for worker in workers:
             worker.close()
+
+
+def pretend_to_work(seconds: float) -> None:
+    """What the job of a worker does."""
+    time.sleep(seconds)
 
 
 def all_runs(workers: Sequence[Worker]) -> list[Run]:

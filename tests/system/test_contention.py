@@ -24,7 +24,7 @@ def _wait_until(moment: float) -> None:
 
 
 def _longest_pause(runs: list[Run], begin: float, end: float) -> float:
-    """The longest time in which no run began. A grant that was under way at the kill is no takeover, so the first run after it is not it."""
+    """The longest time in which no run began: a grant that was under way at the kill is no takeover yet."""
     starts = [begin, *(run.start for run in runs if begin < run.start < end), end]
     return max(later - sooner for sooner, later in pairwise(starts))
 

@@ -6,7 +6,6 @@ Knows: proxies, the public interface. Must not know: the product's inside.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from cluster.env import boot_clock
 from tests.support import eventually
 from tests.support_cluster import NodeProcess, free_ports
 from tests.system.support_proxy import Proxy, proxies
+from tests.system.support_workers import pretend_to_work
 
 LEASE_S = 30.0
 DROPPED_S = 1.0
@@ -64,7 +64,7 @@ def test_replies_dropped_for_a_second__I1_I5(tmp_path: Path) -> None:
                     continue
                 with lease:
                     start = boot_clock()
-                    time.sleep(0.005)
+                    pretend_to_work(0.005)
                     runs[number].append(Run(number, lease.token, start, boot_clock()))
             except (tenure.Unavailable, tenure.Indeterminate):
                 continue
