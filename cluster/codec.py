@@ -7,6 +7,7 @@ means, or sockets.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgpack
@@ -68,3 +69,10 @@ def _check_depth(container: list[Any] | dict[Any, Any], budget: int) -> None:
 def frame(payload: bytes) -> bytes:
     """Put the length prefix (big-endian u32) before a payload of less than 4 GiB."""
     return _LENGTH.pack(len(payload)) + payload
+
+
+def unpack_stream(data: bytes) -> Iterator[Any]:
+    """Decode the values that this node's own table wrote one after the other: bytes of ours, not of a stranger."""
+    unpacker = msgpack.Unpacker(raw=False, max_buffer_size=0)
+    unpacker.feed(data)
+    return iter(unpacker)

@@ -50,4 +50,4 @@ def push(*values: Any) -> bytes:
 
 def events_of(data: bytes) -> Iterator[list[Any]]:
     """The events of one batch: ``[kind, name, slot, token, node_id, reason]``."""
-    return iter(unpack_stream(data))
+    return unpack_stream(data)

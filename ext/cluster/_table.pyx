@@ -209,6 +209,17 @@ cdef class LeaseTable:
         cdef Text text = text_of(name)
         return next_chance(&self.table, &text, max_leaders, later(now_ms, self.table.time_ms))
 
+    def holds(self, bytes name not None, bytes acq_id not None, int64_t now_ms):
+        """Whether the acquisition with this id holds the name at ``now_ms`` (alive, not merely occupying)."""
+        cdef Text text = text_of(name)
+        cdef Slot *slot = find_name(&self.table, &text)
+        cdef Standing standing
+        cdef const char *id = acq_id
+        if len(acq_id) != ID_BYTES or slot == NULL:
+            return False
+        look(&self.table, slot.ref, <const uint8_t *>id, 1, later(now_ms, self.table.time_ms), &standing)
+        return standing.mine != 0
+
     def rows(self, bytes name not None, int64_t now_ms):
         """The occupants of a name at ``now_ms``, by slot, as rows of ``docs/protocol.md``."""
         cdef Text text = text_of(name)

@@ -1,0 +1,188 @@
+"""One simulated machine: its clock, timers, disk, and the Env that a node or client on it sees.
+
+Knows: how to pause, crash and restart what runs on it, and how its clock errs. Must not know: what runs on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from cluster.address import Address
+from cluster.ports import Disk, Handle
+from tests.sim.network import Listening, Network
+from tests.storage.simdisk import SimDisk
+
+DISK_DELAY_MEAN_S = 0.0005
+
+
+class Timer:
+    __slots__ = ("cancelled", "inner")
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self.inner: asyncio.TimerHandle | asyncio.Handle | None = None
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        if self.inner is not None:
+            self.inner.cancel()
+
+
+class Host:
+    """A machine. ``env()`` gives a fresh life to the process on it; ``crash`` ends it at once."""
+
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop, network: Network, seed: int) -> None:
+        self.name = name
+        self.loop = loop
+        self.network = network
+        self.rng = random.Random(seed)
+        self.disks: dict[str, SimDisk] = {}
+        self.life = 0
+        self.paused = False
+        self.rate = 1.0
+        self.wall_offset_s = 0.0
+        self._clock_base = (0.0, self.rng.uniform(10, 10_000))
+        self._parked: list[tuple[int, Callable[..., Any], tuple[Any, ...]]] = []
+        self.disk_stalled = False
+
+    # Its clock.
+
+    def clock(self) -> float:
+        at, value = self._clock_base
+        return value + (self.loop.time() - at) * self.rate
+
+    def drift(self, rate: float) -> None:
+        """From now on its clock runs at ``rate`` seconds a second. It never jumps."""
+        self._clock_base = (self.loop.time(), self.clock())
+        self.rate = rate
+
+    # What runs on it.
+
+    def run(self, fn: Callable[..., Any], *args: Any) -> None:
+        """Run now, or when it is resumed. Nothing that belongs to an earlier life is run."""
+        self._run(self.life, fn, args)
+
+    def soon(self, fn: Callable[..., Any], *args: Any) -> None:
+        self.loop.call_soon(self._run, self.life, fn, args)
+
+    def _run(self, life: int, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        if life != self.life:
+            return
+        if self.paused:
+            self._parked.append((life, fn, args))
+        else:
+            fn(*args)
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+        parked, self._parked = self._parked, []
+        for life, fn, args in parked:
+            self.loop.call_soon(self._run, life, fn, args)
+
+    def crash(self, *, power: bool = False) -> None:
+        """The process is gone; with ``power`` also what its disks had not synced."""
+        self.life += 1
+        self.paused = False
+        self._parked.clear()
+        self.network.host_died(self)
+        for disk in self.disks.values():
+            if power:
+                disk.crash_power(self.rng)
+            else:
+                disk.crash_process()
+
+    def env(self) -> SimEnv:
+        return SimEnv(self)
+
+
+class SimEnv:
+    """See ``ports.Env``: one life of one host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._life = host.life
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.random = random.Random(host.rng.random())
+        self._disk_free_at = 0.0
+
+    def clock(self) -> float:
+        return self._host.clock()
+
+    def wall(self) -> float:
+        return 1_790_000_000.0 + self._host.loop.time() + self._host.wall_offset_s
+
+    def entropy(self, size: int) -> bytes:
+        return self.random.randbytes(size)
+
+    def call_later(self, delay_s: float, fn: Callable[..., object], *args: object) -> Handle:
+        timer = Timer()
+        timer.inner = self._host.loop.call_later(max(0.0, delay_s) / self._host.rate, self._fire, timer, fn, args)
+        return timer
+
+    def call_soon(self, fn: Callable[..., object], *args: object) -> Handle:
+        timer = Timer()
+        timer.inner = self._host.loop.call_soon(self._fire, timer, fn, args)
+        return timer
+
+    def _fire(self, timer: Timer, fn: Callable[..., object], args: tuple[object, ...]) -> None:
+        def go() -> None:
+            if not timer.cancelled:
+                fn(*args)
+
+        self._host._run(self._life, go, ())
+
+    def call_from_thread(self, fn: Callable[..., object], *args: object) -> None:
+        self.call_soon(fn, *args)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        task = self._host.loop.create_task(self._alive(work), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _alive(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return await work
+
+    async def listen(self, address: Address, factory: Callable[[], asyncio.Protocol], backlog: int = 1024) -> Listening:
+        del backlog
+        if str(address) in self._host.network.listeners:
+            raise OSError(98, f"{address}: address in use (simulated)")
+        self._host.network.listeners[str(address)] = (self._host, factory)
+        return Listening(self._host.network, address)
+
+    async def dial(self, address: Address, factory: Callable[[], asyncio.Protocol], timeout_s: float) -> Any:
+        if self._life != self._host.life:
+            raise asyncio.CancelledError
+        return await self._host.network.dial(self._host, address, factory, timeout_s)
+
+    def disk(self, directory: str) -> Disk:
+        disks = self._host.disks
+        if directory not in disks:
+            disks[directory] = SimDisk()
+        return disks[directory].mount()
+
+    def on_disk_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        loop = self._host.loop
+        at = max(self._disk_free_at, loop.time()) + self._host.rng.expovariate(1 / DISK_DELAY_MEAN_S)
+        self._disk_free_at = at
+        loop.call_at(at, self._disk_work, work, done)
+
+    def _disk_work(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        def go() -> None:
+            if self._host.disk_stalled:
+                self._host.loop.call_later(0.05, self._disk_work, work, done)
+                return
+            error: BaseException | None = None
+            try:
+                work()
+            except Exception as caught:
+                error = caught
+            self._host._run(self._life, done, (error,))
+
+        self._host._run(self._life, go, ())
