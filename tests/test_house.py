@@ -36,7 +36,6 @@ HOMES: dict[str, tuple[str, ...]] = {
     "uvloop": ("cluster/env.py",),
     "msgpack": ("cluster/codec.py",),
     "time": ("cluster/env.py", "cluster/cli/"),
-    "random": ("cluster/env.py", "cluster/ports.py"),
     "secrets": (),
     "uuid": (),
     "socket": ("cluster/env.py", "cluster/sockets.py", "cluster/cli/"),
@@ -132,6 +131,18 @@ def test_only_the_env_and_the_command_line_open_files() -> None:
     assert not opened, opened
 
 
+def test_random_numbers_come_from_the_env() -> None:
+    """Passing a source on is fine, ``random.Random`` as a type too; making one, or drawing from the module's own, is not."""
+    drawn = [
+        f"{name}:{node.lineno} {ast.unparse(node.func)}"
+        for name in files(*PRODUCT)
+        if name != "cluster/env.py"
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.Call) and re.match(r"random\.|Random$|SystemRandom$", ast.unparse(node.func))
+    ]
+    assert not drawn, drawn
+
+
 def test_the_compiled_floor_has_no_clock_no_io_no_logging() -> None:
     forbidden = {"time", "random", "socket", "os", "threading", "logging", "asyncio", "datetime"}
     wrong = [
@@ -224,8 +235,8 @@ def test_nothing_is_left_unfinished() -> None:
 
 def test_no_test_sleeps_to_wait_for_a_state() -> None:
     sleeping = re.compile(r"\btime\.sle" + r"ep\(|\basyncio\.sle" + r"ep\((?!0\))")
-    # Helpers that poll, and programs whose "work" is to sleep, are what this rule is for.
-    allowed = re.compile(r"tests/(support\w*|\w+/(support|worker|program)\w*)\.py")
+    # Helpers that poll, programs whose "work" is to sleep, and a simulation's own network, which sleeps in virtual time.
+    allowed = re.compile(r"tests/(support\w*|sim/\w+|\w+/(support|worker|program)\w*)\.py")
     assert not [line for line in _lines_with(sleeping, files("tests")) if not allowed.match(line)]
 
 

@@ -14,7 +14,6 @@ import errno
 import os
 import shutil
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 from cluster.cli.command import Command
@@ -22,10 +21,10 @@ from cluster.cli.main import EXIT_FAILURE, EXIT_NOT_GRANTED, complain
 from cluster.cli.options import CLIENT, Option, Parser, count, seconds
 from cluster.cli.output import printable
 from cluster.env import boot_clock
-from cluster.errors import CoordinationError, UsageError
+from cluster.errors import CoordinationError, LeaseLostError, UsageError
 
 if TYPE_CHECKING:
-    from cluster.client import Coordinator, Lease
+    from cluster.client import AsyncLease, Coordinator
 
 DESCRIPTION = """
 Run COMMAND while holding NAME, so that of all who do the same only one runs at a time. COMMAND finds TENURE_NAME, TENURE_TOKEN
@@ -142,7 +141,7 @@ async def _refused(coordinator: Coordinator, args: argparse.Namespace) -> int:
     return complain(CoordinationError(f"{args.name!r} was not granted: {who}{waited}", hint), EXIT_NOT_GRANTED)
 
 
-async def _run(lease: Lease, args: argparse.Namespace, signals: asyncio.Queue[int]) -> int:
+async def _run(lease: AsyncLease, args: argparse.Namespace, signals: asyncio.Queue[int]) -> int:
     """Run the command under ``lease``, then release it. Returns the exit status."""
     command = Command()
     lease_time = float(args.lease_time)
@@ -165,7 +164,7 @@ async def _run(lease: Lease, args: argparse.Namespace, signals: asyncio.Queue[in
     return status
 
 
-async def _attend(command: Command, lease: Lease, signals: asyncio.Queue[int], look_s: float) -> int:
+async def _attend(command: Command, lease: AsyncLease, signals: asyncio.Queue[int], look_s: float) -> int:
     """Between the start of the command and its end: move its deadline, pass signals on."""
     lost = False
     report = asyncio.ensure_future(command.reports.get())
@@ -186,22 +185,22 @@ async def _attend(command: Command, lease: Lease, signals: asyncio.Queue[int], l
                     return _cannot_run(int(words[1]))
                 if words == ["ending", "lease"]:
                     lost = True
-                    _say(lease, "could not be renewed in time: ending the command")
+                    complain(CoordinationError(f"the lease of {lease.name!r} could not be renewed in time", "ending the command"), 0)
                 if words[0] == "exited":
                     return _exit_status(int(words[1]), lost)
-            if not lost and lease.confidence == "lost":
+            if lost:
+                continue
+            try:
+                lease.check()
+                command.move_deadline(boot_clock() + lease.remaining())
+            except LeaseLostError as error:
+                # Revoked, say: the deadline that the guard knows is still the last moment, and the grace may be over before.
                 lost = True
-                _say(lease, "is lost: ending the command")
+                complain(CoordinationError(error.detail, "ending the command"), 0)
                 command.end(signal.SIGTERM)
-            command.move_deadline(boot_clock() + lease.remaining())
     finally:
         report.cancel()
         number.cancel()
-
-
-def _say(lease: Lease, what: str) -> None:
-    sys.stderr.write(f"tenure: the lease of {lease.name!r} (token {lease.token}) {what}\n")
-    sys.stderr.flush()
 
 
 def _exit_status(code: int, lost: bool) -> int:
