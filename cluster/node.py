@@ -140,8 +140,6 @@ class Node:
         except BaseException:
             storage.close()
             raise
-        if config.durability == "process" and not config.ephemeral:
-            logger.warning("durability.process node=%s survives kills of the process, not power cuts", node.address)
         node.raft.start()
         return node
 
