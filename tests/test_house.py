@@ -207,7 +207,9 @@ REGISTRY = re.compile(
     "|".join(["pypi" + r"\.org", "pythonhosted" + r"\.org", "debian" + r"\.org", "npm" + "js"]), re.IGNORECASE
 )
 UNFINISHED = re.compile(
-    r"\b(TO" + "DO|FIX" + "ME|XX" + "X|HA" + "CK)\b|NotImplemented" + "Error|except Exception: *pass"
+    "|".join(
+        [r"\bTO" + r"DO\b", r"\bFIX" + r"ME\b", r"\bXX" + r"X\b", "NotImplemented" + "Error", "except Exception: *pass"]
+    )
 )
 
 
