@@ -1,0 +1,44 @@
+"""The client: coordinators, leases, and the way to the raft leader."""
+
+from cluster.client.aio import AsyncCoordinator
+from cluster.client.connecting import connect, connect_async
+from cluster.client.coordinator import Coordinator
+from cluster.client.core import LostEvent
+from cluster.client.door import Door, TcpDoor
+from cluster.client.host import IoThread
+from cluster.client.lease import AsyncLease, AsyncLeaseSet, Lease, LeaseSet
+from cluster.client.values import (
+    ClusterStatus,
+    Extended,
+    ExtendOutcome,
+    LeaderGroupState,
+    LeaderInfo,
+    LeaderState,
+    LeaseInfo,
+    NotHeld,
+    Unknown,
+)
+
+__all__ = [
+    "AsyncCoordinator",
+    "AsyncLease",
+    "AsyncLeaseSet",
+    "ClusterStatus",
+    "Coordinator",
+    "Door",
+    "ExtendOutcome",
+    "Extended",
+    "IoThread",
+    "LeaderGroupState",
+    "LeaderInfo",
+    "LeaderState",
+    "Lease",
+    "LeaseInfo",
+    "LeaseSet",
+    "LostEvent",
+    "NotHeld",
+    "TcpDoor",
+    "Unknown",
+    "connect",
+    "connect_async",
+]

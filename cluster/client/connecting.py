@@ -1,0 +1,81 @@
+"""Opening a client: endpoints in, a coordinator that has met a node out.
+
+Knows: endpoints, the first contact and how its failure is told. Must not know: what is done with the coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cluster.client import checks
+from cluster.client.coordinator import TIMEOUT_S, Coordinator
+from cluster.client.door import TcpDoor, parse_endpoints, parse_secret
+from cluster.client.handoff import LoopWaiter, ThreadWaiter
+from cluster.errors import UsageError
+
+
+def _prepare(
+    endpoints: str | Iterable[str], secret: bytes | str | None, tls: object, timeout: checks.Seconds, role: str
+) -> tuple[Coordinator, list[str], float]:
+    addresses = parse_endpoints(endpoints)
+    if tls is not None:
+        raise UsageError("tls is not available in this version", "leave it out; a shared secret protects the handshake")
+    timeout_s = checks.timeout_s(timeout)
+    return Coordinator(TcpDoor(addresses, parse_secret(secret), timeout_s), timeout=timeout_s, role=role), addresses, timeout_s
+
+
+def connect(
+    endpoints: str | Iterable[str],
+    *,
+    secret: bytes | str | None = None,
+    tls: object = None,
+    timeout: checks.Seconds = TIMEOUT_S,
+    role: str = "client",
+) -> Coordinator:
+    """Become a client of nodes that run elsewhere.
+
+    Args:
+        endpoints: ``"host:port,host:port"``, ``"unix:/path"``, or a sequence of such: one is enough, more are safer.
+        secret: the shared secret of the raft group, if it has one.
+        tls: must be None in this version.
+        timeout: seconds, 0.001 to 1 day: for this first contact, and the coordinator's default.
+        role: ``"client"``, or ``"admin"`` for operators' verbs.
+
+    Returns:
+        A coordinator, once one node has answered. That there is a raft leader is not asked.
+
+    Raises:
+        UsageError: bad endpoints, secret or timeout. Nothing was opened.
+        Unavailable: no node answered in time; the message has each address and its reason.
+        AuthenticationError: every node refused this client.
+        ProtocolError: what answers at every address is no node of this version.
+    """
+    coordinator, addresses, timeout_s = _prepare(endpoints, secret, tls, timeout, role)
+    waiter = ThreadWaiter()
+    try:
+        coordinator._requests.begin(coordinator._requests.contact(waiter, addresses, timeout_s))
+        coordinator._port.wait(waiter)
+    except BaseException:
+        coordinator.close(limit=0)
+        raise
+    return coordinator
+
+
+async def connect_async(
+    endpoints: str | Iterable[str],
+    *,
+    secret: bytes | str | None = None,
+    tls: object = None,
+    timeout: checks.Seconds = TIMEOUT_S,
+    role: str = "client",
+) -> Coordinator:
+    """``connect`` without blocking the event loop. Its verbs for tasks are under ``.aio``."""
+    coordinator, addresses, timeout_s = _prepare(endpoints, secret, tls, timeout, role)
+    waiter = LoopWaiter()
+    try:
+        coordinator._requests.begin(coordinator._requests.contact(waiter, addresses, timeout_s))
+        await waiter.future
+    except BaseException:
+        await coordinator.aio.close(limit=0)
+        raise
+    return coordinator

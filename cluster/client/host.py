@@ -1,0 +1,100 @@
+"""The thread that a client's I/O runs on, and what happens to it when the interpreter ends.
+
+Knows: threads, loops, ``atexit``. Must not know: what runs on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+from weakref import WeakSet
+
+from cluster.env import RealEnv, new_loop, process_id
+
+logger = logging.getLogger(__name__)
+
+JOIN_S: Final = 2.0
+
+
+class IoThread:
+    """A daemon thread with an event loop of its own. ``env`` is that loop's.
+
+    A daemon, so that a program that forgot ``close`` ends all the same; ``at_exit`` lets the owner say its last words before that.
+    """
+
+    def __init__(self, name: str = "tenure-io") -> None:
+        self._loop = new_loop()
+        self._process = process_id()
+        self.env = RealEnv(self._loop)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self.env.close()
+            self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine on the loop and wait for it, from another thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def call(self, work: Callable[..., object], *args: object) -> None:
+        """Call ``work`` on the loop soon, from any thread. Raises RuntimeError if the loop is gone."""
+        self._loop.call_soon_threadsafe(work, *args)
+
+    def stop(self) -> None:
+        """End the loop and the thread, within ``JOIN_S``. From any thread but that one; there it only ends the loop."""
+        if self._process != process_id():
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        except RuntimeError:
+            return
+        if threading.current_thread() is not self._thread:
+            self._thread.join(JOIN_S)
+
+
+class Leaver:
+    """Something that wants to say its last words when the interpreter ends."""
+
+    def leave(self) -> None:
+        """Called from ``atexit``; must not take longer than a second or two."""
+
+
+_leavers: WeakSet[Leaver] = WeakSet()
+_process = process_id()
+
+
+def at_exit(leaver: Leaver) -> None:
+    _leavers.add(leaver)
+
+
+def forget_exit(leaver: Leaver) -> None:
+    _leavers.discard(leaver)
+
+
+def _leave_all() -> None:
+    if process_id() != _process:
+        return
+    for leaver in list(_leavers):
+        try:
+            leaver.leave()
+        except Exception:
+            logger.exception("client.leave_failed")
+
+
+atexit.register(_leave_all)

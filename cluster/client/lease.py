@@ -1,0 +1,353 @@
+"""What a caller holds: leases, for threads and for tasks.
+
+Knows: the verbs of a handle. Must not know: frames, retries, timers. All handles of one grant share one core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from cluster.client import answers, checks
+from cluster.client.core import Confidence, LeaseCore, LostEvent
+from cluster.client.errands import ExtendCall, ReleaseCall
+from cluster.client.handoff import LoopWaiter, ThreadWaiter, Waiter
+from cluster.client.values import Extended, ExtendOutcome, NotHeld, Unknown
+from cluster.errors import CoordinationError
+from cluster.opcodes import Outcome
+
+if TYPE_CHECKING:
+    from cluster.client.port import Port
+
+logger = logging.getLogger(__name__)
+
+# Why a lease is over, where a release is still worth waiting for: it frees the name before its time.
+_WORTH_RELEASING = frozenset(("", "revoked", "closing"))
+
+
+def outcome_of(error: BaseException | None) -> Outcome:
+    """How a ``with`` body ended."""
+    if error is None:
+        return Outcome.COMPLETED
+    return Outcome.FAILED if isinstance(error, Exception) else Outcome.CANCELLED
+
+
+class Handle:
+    """What both kinds of leases have in common: everything that needs no waiting. Safe to use from any thread."""
+
+    __slots__ = ("_core", "_port")
+
+    def __init__(self, port: Port, core: LeaseCore) -> None:
+        self._port = port
+        self._core = core
+
+    @property
+    def name(self) -> str:
+        """What is led, as it is stored."""
+        return self._core.shown
+
+    @property
+    def token(self) -> int:
+        """The fencing token: new and larger at every grant."""
+        return self._core.token
+
+    @property
+    def slot(self) -> int:
+        return self._core.slot
+
+    @property
+    def node_id(self) -> str:
+        """What people see of the holder."""
+        return self._core.node_id.decode("utf-8", "replace")
+
+    @property
+    def lease_time(self) -> float:
+        """Seconds that were asked for."""
+        return self._core.lease_ms / 1000
+
+    def remaining(self) -> float:
+        """Seconds for which the lease certainly lasts, by this process's own clock; 0.0 when it is over or released.
+
+        Conservative: counted from when the request was sent, less 1 % for clocks that differ in rate, less 10 ms. An auto-extended
+        lease's remaining time goes up again at every renewal.
+        """
+        return self._core.remaining()
+
+    @property
+    def confidence(self) -> Confidence:
+        """``"held"``; ``"uncertain"``: auto-extended, and its renewal is overdue though the deadline is not reached; or ``"lost"``: over,
+        or released. Every look recomputes it from the clock."""
+        return self._core.confidence()
+
+    @property
+    def lost(self) -> LostEvent:
+        """Set when the lease ends against its holder's will."""
+        return self._core.lost
+
+    def check(self) -> None:
+        """Go on only while the lease is not over.
+
+        Raises:
+            LeaseLostError: it is lost, or was released.
+        """
+        core = self._core
+        if core.over():
+            raise answers.lost(core.shown, core.token, core.reason)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} slot={self.slot} token={self.token} {self.confidence}>"
+
+    def _extending(self, lease_time: object, waiter: Waiter) -> bool:
+        """Begin an extension. False: it is over already, nothing is asked."""
+        core, port = self._core, self._port
+        lease_ms = core.lease_ms if lease_time is None else checks.lease_ms(lease_time)
+        port.engine.check_process()
+        if core.over() or port.engine.stopped:
+            return False
+        call = ExtendCall(port.engine, core, lease_ms, port.timeout_s, waiter)
+        return port.hand_over(call.begin)
+
+    def _releasing(self, outcome: Outcome, waiter: Waiter) -> str | None:
+        """Begin a release. Returns why the lease was over before (empty: it was not), or None if there is nothing to wait for."""
+        core, port = self._core, self._port
+        port.engine.check_process()
+        reason = core.give_back()
+        if reason is None or port.engine.stopped:
+            return None
+        worth_it = reason in _WORTH_RELEASING
+        call = ReleaseCall(port.engine, core, Outcome(outcome), port.timeout_s, waiter if worth_it else None)
+        return reason if port.hand_over(call.begin) and worth_it else None
+
+    def _unreleased(self, error: CoordinationError) -> None:
+        """The body of a ``with`` has ended in its own way; that the release is not confirmed is only said."""
+        logger.warning("lease.release_unconfirmed name=%s token=%d error=%s", self.name, self.token, error)
+
+
+class Lease(Handle):
+    """One grant, for blocking callers. Single-use: once released or lost it never comes back; acquire again.
+
+    ``with lease:`` raises ``LeaseLostError`` on entry if it is over already, releases on every way out, and never hides what its
+    body raised.
+    """
+
+    __slots__ = ()
+
+    def extend(self, lease_time: checks.Seconds | None = None) -> ExtendOutcome:
+        """Make the lease last ``lease_time`` from now, if that is longer than it lasts anyway. The token stays.
+
+        Args:
+            lease_time: seconds, 0.1 to 7 days; None: as long as it was acquired for.
+
+        Returns:
+            ``Extended(remaining)``, ``NotHeld`` (over: nothing changed), or ``Unknown`` (no answer within the coordinator's timeout;
+            the old deadline holds, and may have been prolonged).
+
+        Raises:
+            UsageError: a bad ``lease_time``, or called on the coordinator's I/O thread or in a forked child.
+        """
+        self._port.engine.check_blocking()
+        waiter = ThreadWaiter()
+        if not self._extending(lease_time, waiter):
+            return NotHeld()
+        outcome: ExtendOutcome = self._port.wait(waiter)
+        return outcome
+
+    def release(self, outcome: Outcome = Outcome.COMPLETED) -> bool:
+        """Give the name back, now. Idempotent; never frees a successor's lease.
+
+        Args:
+            outcome: how the work ended. ``NOT_STARTED``: ``min_lease_time`` is not applied.
+
+        Returns:
+            True: it was this holder's until now. False: it was over before, or released already.
+
+        Raises:
+            Unavailable, Indeterminate: no answer within the coordinator's timeout. The release goes on in the background until the
+                lease could have expired by itself.
+            UsageError: called on the coordinator's I/O thread or in a forked child.
+        """
+        self._port.engine.check_blocking()
+        waiter = ThreadWaiter()
+        reason = self._releasing(outcome, waiter)
+        if reason is None:
+            return False
+        freed: bool = self._port.wait(waiter)
+        return freed and reason != "revoked"
+
+    def __enter__(self) -> Lease:
+        self.check()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.release(outcome_of(error))
+        except CoordinationError as failure:
+            if error is None and isinstance(failure, ValueError):
+                raise
+            self._unreleased(failure)
+
+
+class AsyncLease(Handle):
+    """One grant, for tasks: ``Lease`` with ``extend`` and ``release`` to be awaited, and ``async with``.
+
+    Cancelling a task that awaits ``release`` does not stop the release.
+    """
+
+    __slots__ = ()
+
+    async def extend(self, lease_time: checks.Seconds | None = None) -> ExtendOutcome:
+        """See ``Lease.extend``."""
+        waiter = LoopWaiter()
+        if not self._extending(lease_time, waiter):
+            return NotHeld()
+        outcome: ExtendOutcome = await waiter.future
+        return outcome
+
+    async def release(self, outcome: Outcome = Outcome.COMPLETED) -> bool:
+        """See ``Lease.release``."""
+        waiter = LoopWaiter()
+        reason = self._releasing(outcome, waiter)
+        if reason is None:
+            return False
+        freed: bool = await waiter.future
+        return freed and reason != "revoked"
+
+    async def __aenter__(self) -> AsyncLease:
+        self.check()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.release(outcome_of(error))
+        except CoordinationError as failure:
+            if error is None and isinstance(failure, ValueError):
+                raise
+            self._unreleased(failure)
+
+
+def joined(outcomes: Iterable[ExtendOutcome]) -> ExtendOutcome:
+    """One outcome for all: the worst, and of extensions the shortest."""
+    found = list(outcomes)
+    if any(isinstance(outcome, NotHeld) for outcome in found):
+        return NotHeld()
+    remaining = [outcome.remaining for outcome in found if isinstance(outcome, Extended)]
+    return Extended(min(remaining)) if len(remaining) == len(found) else Unknown()
+
+
+class LeaseSet(tuple[Lease, ...]):
+    """Leases that were granted together, in the order of their names."""
+
+    __slots__ = ()
+
+    def check(self) -> None:
+        """Raises LeaseLostError if any of them is over."""
+        for lease in self:
+            lease.check()
+
+    def extend(self, lease_time: checks.Seconds | None = None) -> ExtendOutcome:
+        """Extend each. ``NotHeld`` if any is over, else ``Unknown`` if any is not known, else the shortest ``Extended``."""
+        waiting: list[tuple[Lease, ThreadWaiter]] = []
+        outcomes: list[ExtendOutcome] = []
+        for lease in self:
+            lease._port.engine.check_blocking()
+            waiter = ThreadWaiter()
+            if lease._extending(lease_time, waiter):
+                waiting.append((lease, waiter))
+            else:
+                outcomes.append(NotHeld())
+        outcomes.extend(lease._port.wait(waiter) for lease, waiter in waiting)
+        return joined(outcomes)
+
+    def release(self, outcome: Outcome = Outcome.COMPLETED) -> bool:
+        """Release each, all under way at once. True if all were held until now. Raises as ``Lease.release``, after all were tried."""
+        waiting: list[tuple[Lease, str, ThreadWaiter]] = []
+        for lease in self:
+            lease._port.engine.check_blocking()
+            waiter = ThreadWaiter()
+            reason = lease._releasing(outcome, waiter)
+            if reason is not None:
+                waiting.append((lease, reason, waiter))
+        ours = len(waiting) == len(self)
+        failure: CoordinationError | None = None
+        for lease, reason, waiter in waiting:
+            try:
+                ours = bool(lease._port.wait(waiter)) and reason != "revoked" and ours
+            except CoordinationError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+        return ours
+
+    def __enter__(self) -> LeaseSet:
+        self.check()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.release(outcome_of(error))
+        except CoordinationError as failure:
+            if error is None and isinstance(failure, ValueError):
+                raise
+            self[0]._unreleased(failure)
+
+
+class AsyncLeaseSet(tuple[AsyncLease, ...]):
+    """``LeaseSet`` for tasks."""
+
+    __slots__ = ()
+
+    def check(self) -> None:
+        """Raises LeaseLostError if any of them is over."""
+        for lease in self:
+            lease.check()
+
+    async def extend(self, lease_time: checks.Seconds | None = None) -> ExtendOutcome:
+        """See ``LeaseSet.extend``."""
+        return joined(await asyncio.gather(*(lease.extend(lease_time) for lease in self)))
+
+    async def release(self, outcome: Outcome = Outcome.COMPLETED) -> bool:
+        """See ``LeaseSet.release``."""
+        # All are under way before the first is waited for, so that a cancelled caller leaves none unreleased.
+        waiting: list[tuple[str, LoopWaiter]] = []
+        for lease in self:
+            waiter = LoopWaiter()
+            reason = lease._releasing(outcome, waiter)
+            if reason is not None:
+                waiting.append((reason, waiter))
+        ours = len(waiting) == len(self)
+        failure: CoordinationError | None = None
+        try:
+            for reason, waiter in waiting:
+                try:
+                    ours = bool(await waiter.future) and reason != "revoked" and ours
+                except CoordinationError as error:
+                    failure = error
+        finally:
+            for _, waiter in waiting:
+                waiter.future.cancel()
+        if failure is not None:
+            raise failure
+        return ours
+
+    async def __aenter__(self) -> AsyncLeaseSet:
+        self.check()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.release(outcome_of(error))
+        except CoordinationError as failure:
+            if error is None and isinstance(failure, ValueError):
+                raise
+            self[0]._unreleased(failure)

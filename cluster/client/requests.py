@@ -1,0 +1,130 @@
+"""From checked arguments to calls: what the blocking and the asyncio verbs share.
+
+Knows: which operation a verb is, how its answer becomes a value. Must not know: who waits, or how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from cluster.client import answers, checks
+from cluster.client.answers import Answer
+from cluster.client.attempt import AcquireCall
+from cluster.client.engine import refuse_closed
+from cluster.client.errands import AnyNodeCall, ContactCall, PlainCall, ReadCall
+from cluster.client.handoff import Waiter
+from cluster.client.port import Port
+from cluster.client.values import LeaseInfo, Row, cluster_status, group_state, leader_state, lease_page
+from cluster.limits import LEASES_PAGE_MAX
+from cluster.opcodes import Op
+
+ACQ_ID_BYTES: Final = 16
+
+
+class Requests:
+    """Makes calls for one client. Used from any thread."""
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._engine = port.engine
+
+    def begin(self, call: AcquireCall | PlainCall) -> None:
+        """Hand a call over. Raises UsageError if the client has ended."""
+        if not self._port.hand_over(call.begin):
+            refuse_closed(self._engine, "ask")
+            raise answers.closing("ask")
+
+    def _check(self, about: str) -> None:
+        self._engine.check_process()
+        refuse_closed(self._engine, about)
+
+    def _timeout_s(self, timeout: object) -> float:
+        return self._port.timeout_s if timeout is None else checks.timeout_s(timeout)
+
+    def spec(
+        self,
+        names: tuple[bytes, ...],
+        lease_time: object,
+        wait_time: object,
+        max_leaders: object,
+        min_lease_time: object,
+        auto_extend: object,
+        metadata: object,
+        node_id: object,
+    ) -> checks.AcquireSpec:
+        shown = self._engine.node_id if node_id is None else checks.node_id(node_id)
+        return checks.acquire_spec(names, lease_time, wait_time, max_leaders, min_lease_time, auto_extend, metadata, shown)
+
+    def acquire(self, spec: checks.AcquireSpec, timeout: object, waiter: Waiter, *, many: bool) -> AcquireCall:
+        timeout_s = self._timeout_s(timeout)
+        self._check("acquire")
+        return AcquireCall(self._engine, spec, self._engine.entropy(ACQ_ID_BYTES), timeout_s, waiter, many=many)
+
+    def state(self, waiter: Waiter, name: object, consistent: object, timeout: object) -> PlainCall:
+        op = (int(Op.STATE), checks.name(name), checks.flag(consistent, "consistent"))
+        return self._read(waiter, f"state of {name!r}", op, timeout, lambda answer: leader_state(str(name), answer, self._wall()))
+
+    def group_state(self, waiter: Waiter, name: object, consistent: object, timeout: object) -> PlainCall:
+        op = (int(Op.STATE), checks.name(name), checks.flag(consistent, "consistent"))
+        return self._read(waiter, f"state of {name!r}", op, timeout, lambda answer: group_state(str(name), answer, self._wall()))
+
+    def _wall(self) -> float:
+        return self._engine.wall()
+
+    def _read(self, waiter: Waiter, about: str, op: tuple[object, ...], timeout: object, parse: Callable[[Answer], Any]) -> PlainCall:
+        timeout_s = self._timeout_s(timeout)
+        self._check(about)
+        return ReadCall(self._engine, about, op, parse, timeout_s, waiter)
+
+    def pages(self, prefix: object, timeout: object) -> Pages:
+        checked = checks.prefix(prefix)
+        timeout_s = self._timeout_s(timeout)
+        self._check("leases")
+        return Pages(self, checked, timeout_s)
+
+    def page(self, waiter: Waiter, prefix: bytes, name: bytes, slot: int, timeout_s: float) -> PlainCall:
+        op = (int(Op.LEASES), prefix, name, slot, LEASES_PAGE_MAX)
+        self._check("leases")
+        return ReadCall(self._engine, "leases", op, lease_page, timeout_s, waiter)
+
+    def status(self, waiter: Waiter, timeout: object) -> PlainCall:
+        timeout_s = self._timeout_s(timeout)
+        self._check("status")
+        return AnyNodeCall(self._engine, "status", (int(Op.STATUS),), cluster_status, timeout_s, waiter)
+
+    def revoke(self, waiter: Waiter, name: object, slot: object, force: object, timeout: object) -> PlainCall:
+        op = (int(Op.REVOKE), checks.name(name), checks.slot(slot), checks.flag(force, "force"))
+        timeout_s = self._timeout_s(timeout)
+        self._check("revoke")
+        return PlainCall(self._engine, f"revoke {name!r}", op, _count, timeout_s, waiter)
+
+    def contact(self, waiter: Waiter, endpoints: Iterable[str], timeout_s: float) -> PlainCall:
+        return ContactCall(self._engine, list(endpoints), timeout_s, waiter)
+
+
+def _count(answer: Answer) -> int:
+    return answers.number(answer, 1)
+
+
+class Pages:
+    """Where a listing of leases stands."""
+
+    def __init__(self, requests: Requests, prefix: bytes, timeout_s: float) -> None:
+        self._requests = requests
+        self._prefix = prefix
+        self._timeout_s = timeout_s
+        self._name = b""
+        self._slot = 0
+        self.done = False
+
+    def next(self, waiter: Waiter) -> PlainCall:
+        return self._requests.page(waiter, self._prefix, self._name, self._slot, self._timeout_s)
+
+    def take(self, page: tuple[list[Row], bool]) -> list[LeaseInfo]:
+        """The live leases of a page; the listing goes on after its last row."""
+        rows, more = page
+        self.done = not more or not rows
+        if rows:
+            self._name, self._slot = rows[-1].name.encode("ascii"), rows[-1].slot
+        return [row.info() for row in rows if row.live]
