@@ -248,6 +248,15 @@ class Coordinator:
     ) -> None:
         self.close()
 
+    async def __aenter__(self) -> Coordinator:
+        await self.aio.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aio.close()
+
     def __repr__(self) -> str:
         state = "closed" if self._port.engine.closing else "open"
         return f"<Coordinator {self._port.engine.node_id.decode('utf-8', 'replace')} {state}>"

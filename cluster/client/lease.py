@@ -110,7 +110,17 @@ class Handle:
         call = ExtendCall(port.engine, core, lease_ms, port.timeout_s, waiter)
         return port.hand_over(call.begin)
 
-    def _releasing(self, outcome: Outcome, waiter: Waiter) -> str | None:
+    def release_soon(self, outcome: Outcome = Outcome.COMPLETED) -> None:
+        """Begin to give the name back, and do not wait: for who cannot, such as a coroutine that is being closed.
+
+        From any thread, also the coordinator's I/O thread. Idempotent, and the last word like ``release``.
+
+        Raises:
+            UsageError: called in a forked child.
+        """
+        self._releasing(outcome, None)
+
+    def _releasing(self, outcome: Outcome, waiter: Waiter | None) -> str | None:
         """Begin a release. Returns why the lease was over before (empty: it was not), or None if there is nothing to wait for."""
         core, port = self._core, self._port
         port.engine.check_process()
@@ -210,12 +220,15 @@ class AsyncLease(Handle):
 
     async def release(self, outcome: Outcome = Outcome.COMPLETED) -> bool:
         """See ``Lease.release``."""
+        freed = await self.begin_release(outcome)
+        return freed and self._core.reason != "revoked"
+
+    def begin_release(self, outcome: Outcome = Outcome.COMPLETED) -> asyncio.Future[bool]:
+        """``release``, under way when this returns, whether or not anyone awaits its end: whether the cluster freed the name."""
         waiter = LoopWaiter()
-        reason = self._releasing(outcome, waiter)
-        if reason is None:
-            return False
-        freed: bool = await waiter.future
-        return freed and reason != "revoked"
+        if self._releasing(outcome, waiter) is None:
+            waiter.settle(False, None)
+        return waiter.future
 
     async def __aenter__(self) -> AsyncLease:
         self.check()
