@@ -1,0 +1,63 @@
+"""Keeping the log short: a snapshot of the state, then the head of the log goes.
+
+Knows: how long the log is, what is saved. Must not know: what the state means, who needs a snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from cluster.raft import snapshot
+from cluster.raft.commit import Commit
+from cluster.raft.core import Parts
+
+logger = logging.getLogger(__name__)
+
+
+class Compaction(Commit):
+    """By bytes: when the log has grown enough a snapshot is saved, and all but a tail of what it covers is deleted once it is durable.
+
+    The tail spares followers that are a little late a whole snapshot.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._saving = False
+        self._compact_at = parts.config.compact_bytes
+        super().__init__(parts)
+
+    def _after_applying(self) -> None:
+        if self._log.size_bytes >= self._compact_at and not self._saving and not self._installing and not self._stopped:
+            self._compact()
+
+    def _compact(self) -> None:
+        index = self._SyncObj__raftLastApplied
+        if index <= self._storage.snapshots.index:
+            return
+        term = self._log[index - self._first][2]
+        data = snapshot.encode(index, term, self._config.members, self._machine.snapshot())
+        self._saving = True
+        self._storage.snapshots.save(index, term, data, partial(self._guard, self._saved, index))
+
+    def _saved(self, index: int, error: BaseException | None) -> None:
+        self._saving = False
+        if error is not None:
+            # The log stays whole; it is tried again when it has grown by as much once more.
+            logger.error("raft.snapshot_failed node=%s index=%d error=%s", self._config.node_id, index, error)
+        elif not self._installing and index >= self._first:
+            self._drop_head(index)
+        self._compact_at = self._log.size_bytes + self._config.compact_bytes - self._config.tail_bytes
+
+    def _drop_head(self, index: int) -> None:
+        """Delete what the snapshot at ``index`` covers, but for the tail. The entry before what is kept stays, for comparing."""
+        entries = self._log[:]
+        kept = 0
+        pos = len(entries) - 1
+        while pos > 0 and kept < self._config.tail_bytes:
+            kept += len(entries[pos][0])
+            pos -= 1
+        pos = min(pos, index - self._first)
+        if pos > 0:
+            self._log.deleteEntriesTo(pos)
+            self._first = self._log[0][1]
+            logger.info("raft.compacted node=%s snapshot=%d first=%d", self._config.node_id, index, self._first)

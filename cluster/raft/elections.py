@@ -1,0 +1,142 @@
+"""Elections: pysyncobj's own, guarded.
+
+Knows: when a candidate is answered and when this node stands. Must not know: entries.
+"""
+
+from __future__ import annotations
+
+import logging
+from math import inf
+from typing import Any
+
+from cluster.raft import messages as m
+from cluster.raft.core import Parts
+from cluster.raft.engine import FOLLOWER, LEADER, SyncObj
+from cluster.raft.following import Following
+from cluster.raft.membership import Membership
+from cluster.raft.peer import Peer
+
+logger = logging.getLogger(__name__)
+
+
+class Elections(Membership):
+    """Standing, voting and counting are the engine's; here its messages are let in and its tick is started."""
+
+    def _campaign(self, forced: bool = False) -> None:
+        """Stand for election: one tick of the engine with its deadline passed."""
+        if not self._may_stand():
+            self._SyncObj__raftElectionDeadline = self._patience()
+            return
+        self._bridge.forced = forced
+        self._SyncObj__raftElectionDeadline = -inf
+        self._stock(SyncObj.doTick)
+        if self._SyncObj__raftElectionDeadline == -inf:
+            # Nobody is connected, so the engine did not stand.
+            self._SyncObj__raftElectionDeadline = self._patience()
+        self._SyncObj__transferInProgress = False
+        self._settle()
+
+    def _on_request_vote(self, peer: Peer, message: list[Any]) -> None:
+        _, term, last_index, last_term, forced = message
+        if not self._may_vote(term, forced):
+            return
+        if term > self._SyncObj__raftCurrentTerm and self._SyncObj__raftState != FOLLOWER:
+            logger.info("raft.step_down node=%s term=%d why=%s asks for votes", self._config.node_id, term, peer.id)
+        request = {"type": "request_vote", "term": term, "last_log_index": last_index, "last_log_term": last_term}
+        self._stock(SyncObj._SyncObj__onMessageReceived, peer.node, request)
+        self._settle()
+
+    def _on_vote(self, peer: Peer, message: list[Any]) -> None:
+        self._stock(SyncObj._SyncObj__onMessageReceived, peer.node, {"type": "response_vote", "term": message[1]})
+        self._settle()
+
+    def _on_timeout_now(self, peer: Peer, message: list[Any]) -> None:
+        self._stock(SyncObj._SyncObj__onMessageReceived, peer.node, {"type": "timeout_now", "term": message[1]})
+        if self._SyncObj__transferInProgress:
+            self._campaign(forced=True)
+
+
+class VoteId(Elections):
+    """One vote per voter and term.
+
+    Hazard s15: the released library counts answers, not voters; one that comes twice makes the leader of a minority.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._voters: tuple[int, set[str]] = (0, set())
+        super().__init__(parts)
+
+    def _on_vote(self, peer: Peer, message: list[Any]) -> None:
+        term = message[1]
+        if self._voters[0] != term:
+            self._voters = (term, set())
+        if peer.id not in self._voters[1]:
+            self._voters[1].add(peer.id)
+            super()._on_vote(peer, message)
+
+
+class Stickiness(Elections, Following):
+    """Nobody votes within the shortest election timeout of hearing a leader, nor of its own start; a leader that a majority follows does
+    not either. Only an election that the leader itself asked for is answered at any time.
+
+    It keeps a node that others cannot hear from deposing a healthy leader, and is what ``has_fresh_majority`` rests on.
+    """
+
+    def _may_vote(self, term: int, forced: bool) -> bool:
+        return (forced or not self._has_leader()) and super()._may_vote(term, forced)
+
+    def _has_leader(self) -> bool:
+        since = self._clock() - self._config.election_min_s
+        if self._SyncObj__raftState == LEADER:
+            return self._majority_answered(since)
+        return self._heard_at > since
+
+
+class PreVote(Elections, Following):
+    """Before it raises its term, a node asks whether it would be elected.
+
+    Hazards R5, s18: a node that was paused or cannot hear would come with a greater term and depose a healthy leader.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._round = 0
+        self._grants: set[str] = set()
+        super().__init__(parts)
+
+    def _campaign(self, forced: bool = False) -> None:
+        if forced or self._config.majority == 1 or not self._may_stand():
+            super()._campaign(forced)
+            return
+        self._round += 1
+        self._grants = set()
+        self._SyncObj__raftElectionDeadline = self._patience()
+        self._SyncObj__raftLeader = None
+        _, last_index, last_term = self._log[-1]
+        question = m.encode(m.PRE_VOTE, self._SyncObj__raftCurrentTerm, self._round, last_index, last_term)
+        for peer in self._others:
+            if peer.connected:
+                self._net.send(peer.id, question)
+        self._settle()
+
+    def _campaign_over(self) -> None:
+        super()._campaign_over()
+        self._round += 1
+
+    def _on_pre_vote(self, peer: Peer, message: list[Any]) -> None:
+        _, term, round_, last_index, last_term = message
+        own_term = self._SyncObj__raftCurrentTerm
+        _, own_index, own_last_term = self._log[-1]
+        if (last_term, last_index) >= (own_last_term, own_index) and self._may_vote(max(term, own_term) + 1, False):
+            self._net.send(peer.id, m.encode(m.PRE_GRANT, own_term, round_))
+
+    def _on_pre_grant(self, peer: Peer, message: list[Any]) -> None:
+        _, term, round_ = message
+        if round_ != self._round or self._SyncObj__raftState == LEADER:
+            return
+        if term > self._SyncObj__raftCurrentTerm:
+            # The vote will be asked for in a term above the voters'.
+            self._become_follower(term, "a voter is in a greater term")
+        self._grants.add(peer.id)
+        if len(self._grants) + 1 >= self._config.majority:
+            self._round += 1
+            super()._campaign()

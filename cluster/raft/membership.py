@@ -1,0 +1,158 @@
+"""Who belongs to the group: forming it, joining it, coming back without one's memory.
+
+Knows: what nodes say of themselves when they connect, what was saved of it. Must not know: sockets, the log's contents.
+
+A node is a *member* once it has formed a group with all others, or joined one. Until then it neither votes nor stands, and what it
+acknowledges is not counted: it may be a node that was wiped, whose earlier incarnation made promises that it does not remember.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from cluster.ports import Hello
+from cluster.raft import messages as m
+from cluster.raft.core import Parts
+from cluster.raft.engine import NO_OP
+from cluster.raft.following import Following
+from cluster.raft.leading import Leading
+from cluster.raft.peer import Peer
+
+logger = logging.getLogger(__name__)
+
+
+class Membership(Leading, Following):
+    """Forming, joining, and who counts."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._member = parts.storage.meta.joined
+        self._admission: tuple[int, int] | None = None
+        self._mismatched: set[str] = set()
+        super().__init__(parts)
+
+    def hello_info(self) -> dict[str, Any]:
+        """What this node says of itself to its peers: see ``ports.Hello.info``.
+
+        Blank: it knows no term and no entry, so it has promised nothing. A node that has formed a group says so until its first election.
+        """
+        return {
+            "blank": self._is_blank(),
+            "formed": self._meta.formed,
+            "peers": list(self._config.members),
+            "wall_ms": int(self._env.wall() * 1000),
+        }
+
+    def peers_wall_ms(self) -> int:
+        """The largest wall clock among this node and its connected peers: what they said when they connected, and what has passed since."""
+        walls = [int(self._env.wall() * 1000)]
+        for peer in self._others:
+            if peer.connected and peer.hello is not None:
+                said = peer.hello.info.get("wall_ms", 0)
+                walls.append(int(said) + int((self._clock() - peer.connected_at) * 1000))
+        return max(walls)
+
+    def _is_blank(self) -> bool:
+        return self.term == 0 and self._log[-1][2] == 0
+
+    def _is_member(self) -> bool:
+        return self._member
+
+    def _may_stand(self) -> bool:
+        return self._member
+
+    def _may_vote(self, term: int, forced: bool) -> bool:
+        return self._member and term > self._meta.no_vote_through
+
+    # Forming.
+
+    def _try_form(self) -> None:
+        """Form the group if every configured node is there and none of them can remember a promise to, or of, an earlier incarnation."""
+        if self._member or not all(self._agrees_to_form(peer) for peer in self._others):
+            return
+        formed = {peer.id: peer.hello.incarnation for peer in self._others if peer.hello is not None}
+        formed[self._config.node_id] = self._meta.incarnation
+        self._meta.save(formed=formed, joined=True)
+        self._member = True
+        logger.info("raft.formed node=%s members=%s", self._config.node_id, ",".join(self._config.members))
+        self._SyncObj__raftElectionDeadline = self._patience()
+        self._settle()
+
+    def _agrees_to_form(self, peer: Peer) -> bool:
+        hello = peer.hello
+        if not peer.connected or hello is None:
+            return False
+        theirs = sorted(str(member) for member in hello.info.get("peers", ()))
+        if theirs != list(self._config.members):
+            self._warn_of_mismatch(peer.id, theirs)
+            return False
+        if hello.info.get("formed", {}).get(self._config.node_id) == self._meta.incarnation:
+            return True
+        return bool(hello.info.get("blank")) and self._is_blank()
+
+    def _warn_of_mismatch(self, peer: str, theirs: list[str]) -> None:
+        if peer not in self._mismatched:
+            self._mismatched.add(peer)
+            logger.warning(
+                "raft.members_differ node=%s peer=%s mine=%s theirs=%s no group is formed until all name the same members",
+                self._config.node_id, peer, ",".join(self._config.members), ",".join(theirs),
+            )  # fmt: skip
+
+    # Joining: the newcomer.
+
+    def _on_admit(self, peer: Peer, message: list[Any]) -> None:
+        _, term, index = message
+        if term == self.term and self._SyncObj__raftLeader is peer.node and not self._member:
+            self._admission = (term, index)
+            self._progressed()
+
+    def _progressed(self) -> None:
+        """Become a member if all up to the admission's entry is here, committed and durable.
+
+        That entry was appended after this incarnation had connected, and was committed by a majority without it. So whatever an earlier
+        incarnation has helped to commit is in the log up to there; and whoever got its vote in a greater term cannot win any more: every
+        majority without this node has one that took the entry, and it votes only for who has it.
+        """
+        if self._member or self._admission is None:
+            return
+        term, index = self._admission
+        if term != self.term:
+            self._admission = None
+        elif self._SyncObj__raftCommitIndex >= index and self._settled_through() >= index:
+            # An earlier incarnation may have voted in this very term.
+            self._meta.save(joined=True, no_vote_through=term)
+            self._member, self._admission = True, None
+            logger.info("raft.joined node=%s term=%d index=%d", self._config.node_id, term, index)
+            self._settle()
+
+    # Joining: the leader.
+
+    def _consider(self, peer: Peer) -> None:
+        """Set the newcomer its mark as soon as it takes entries."""
+        if not peer.admission and peer.match:
+            peer.admission = self._append_entry(NO_OP)
+            logger.info("raft.admit node=%s peer=%s index=%d", self._config.node_id, peer.id, peer.admission)
+            self._net.send(peer.id, m.encode(m.ADMIT, self.term, peer.admission))
+
+    # Connections.
+
+    def _greeted(self, peer: Peer, hello: Hello) -> None:
+        """A connection to a peer is open."""
+        same = peer.hello is not None and peer.hello.incarnation == hello.incarnation
+        peer.connected, peer.connected_at, peer.hello = True, self._clock(), hello
+        if same:
+            peer.reconnect()
+        else:
+            peer.begin(self._log[-1][1])
+        self._stock(Leading._SyncObj__onNodeConnected, peer.node)
+        self._try_form()
+        if self.is_leader:
+            self._replicate(peer)
+            if peer.open and peer.sent_at < peer.connected_at:
+                self._send_append(peer, ())
+
+    def _parted(self, peer: Peer) -> None:
+        """The connection to a peer is gone."""
+        peer.connected = False
+        peer.reconnect()
+        self._stock(Leading._SyncObj__onNodeDisconnected, peer.node)

@@ -1,0 +1,102 @@
+"""Sending a snapshot to a follower that is too far behind.
+
+Knows: the newest snapshot, what each follower has of it. Must not know: how it is installed.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from typing import Any
+
+from cluster.raft import messages as m
+from cluster.raft.config import PIECE_BYTES, PIECES_IN_FLIGHT_MAX
+from cluster.raft.core import Parts
+from cluster.raft.engine import LEADER
+from cluster.raft.leading import Leading
+from cluster.raft.peer import Outgoing, Peer, Transfer
+
+logger = logging.getLogger(__name__)
+
+
+class SnapSend(Leading):
+    """First the follower is asked how much of this snapshot it has, then it gets the rest, a few pieces ahead of its answers.
+
+    A snapshot is known by its index, term, size and checksum, so a transfer goes on after a broken connection, also under another leader.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._outgoing: Outgoing | None = None
+        super().__init__(parts)
+
+    def _begin_transfer(self, peer: Peer) -> None:
+        outgoing = self._newest_snapshot()
+        if outgoing is None:
+            return
+        peer.open = False
+        peer.in_flight.clear()
+        peer.next = outgoing.index + 1
+        peer.transfer = Transfer(outgoing)
+        logger.info(
+            "raft.snapshot_send node=%s to=%s index=%d bytes=%d",
+            self._config.node_id, peer.id, outgoing.index, len(outgoing.data),
+        )  # fmt: skip
+        self._ask(peer)
+
+    def _newest_snapshot(self) -> Outgoing | None:
+        snapshots = self._storage.snapshots
+        if self._outgoing is None or self._outgoing.index < snapshots.index:
+            newest = snapshots.latest()
+            if newest is None:
+                self._stop(f"the log begins at index {self._first} and there is no snapshot of what was before")
+                return None
+            index, term, data = newest
+            self._outgoing = Outgoing(index, term, zlib.crc32(data), data)
+        return self._outgoing
+
+    def _ask(self, peer: Peer) -> None:
+        self._send_piece(peer, b"")
+
+    def _send_piece(self, peer: Peer, data: bytes) -> None:
+        transfer = peer.transfer
+        assert transfer is not None
+        snapshot = transfer.snapshot
+        # No two messages to one follower have the same sending time, so that the answer to the last one is known as such.
+        peer.sent_at = max(self._clock(), peer.sent_at + 1e-6)
+        message = m.encode(
+            m.PIECE,
+            self._SyncObj__raftCurrentTerm,
+            peer.sent_at,
+            self._SyncObj__raftCommitIndex,
+            snapshot.index,
+            snapshot.term,
+            len(snapshot.data),
+            snapshot.crc,
+            transfer.sent,
+            data,
+        )
+        transfer.sent += len(data)
+        self._net.send(peer.id, message)
+
+    def _on_piece_ack(self, peer: Peer, message: list[Any]) -> None:
+        _, _, sent, index, crc, have, voter = message
+        if self._SyncObj__raftState != LEADER:
+            return
+        peer.voter = voter
+        if sent > peer.answered:
+            peer.answered = sent
+        transfer = peer.transfer
+        if transfer is None or (transfer.snapshot.index, transfer.snapshot.crc) != (index, crc):
+            return
+        size = len(transfer.snapshot.data)
+        transfer.had = min(max(have, 0), size)
+        if sent >= peer.sent_at:
+            # Everything that was sent has been seen: what it does not have now was not taken.
+            transfer.sent = transfer.had
+        while transfer.sent < size and transfer.sent - transfer.had < PIECES_IN_FLIGHT_MAX * PIECE_BYTES:
+            self._send_piece(peer, transfer.snapshot.data[transfer.sent : transfer.sent + PIECE_BYTES])
+
+    def _beat(self, now: float, late: bool) -> None:
+        super()._beat(now, late)
+        if self._outgoing is not None and all(peer.transfer is None for peer in self._others):
+            self._outgoing = None

@@ -1,0 +1,121 @@
+"""What must never happen, whatever the schedule: the checker that sits above all nodes.
+
+Knows: what each node applied, who led which term, what was acknowledged. Must not know: how the adapter works.
+
+- Election safety: one leader per term.
+- State machine safety: no two nodes apply different commands at one index; states agree with the log they stand for.
+- Leader completeness: a leader's log holds all that was applied in earlier terms.
+- Log matching: an entry's index and term say what it is and what is before it.
+- Acknowledged is kept: what the proposer's node applied in the term of the proposal is there for ever.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.codec import pack, unpack
+
+
+class Ledger:
+    """``violations``: each a word for the rule and what happened."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self.violations: list[tuple[str, str]] = []
+        self.leaders: dict[int, str] = {}
+        self.applied: dict[int, tuple[int, bytes]] = {}
+        self.acked: dict[bytes, int] = {}
+        self._pending: dict[str, dict[int, tuple[int, bytes]]] = {}
+        self._entries: dict[tuple[int, int], tuple[bytes, int]] = {}
+        self.elections = 0
+        self.restores = 0
+
+    def fail(self, rule: str, what: str) -> None:
+        self.violations.append((rule, f"at {self._world.now - 1000.0:.3f} s: {what}"))
+
+    def proposed(self, name: str, index: int, term: int, command: bytes) -> None:
+        self._pending.setdefault(name, {})[index] = (term, command)
+
+    def forget(self, name: str) -> None:
+        """The node died, and with it whoever waited there."""
+        self._pending.pop(name, None)
+
+    def was_applied(self, name: str, index: int, term: int, command: bytes) -> None:
+        known = self.applied.setdefault(index, (term, command))
+        if known != (term, command):
+            self.fail(
+                "StateMachineSafety", f"{name} applied {command!r} of term {term} at {index}, where {known} was applied"
+            )
+        mine = self._pending.get(name, {}).pop(index, None)
+        if mine is not None:
+            if mine == (term, command):
+                self.acked[command] = index
+            elif mine[0] == term:
+                self.fail("WrongAnswer", f"{name} proposed {mine} and was told {command!r} at {index}")
+
+    def leads(self, name: str, term: int, log: Any) -> None:
+        self.elections += 1
+        if self.leaders.setdefault(term, name) != name:
+            self.fail("ElectionSafety", f"{name} and {self.leaders[term]} lead in term {term}")
+        first, last = log[0][1], log[-1][1]
+        for index, (applied_term, command) in self.applied.items():
+            if applied_term >= term or index <= first:
+                continue
+            if index > last or log[index - first][0] != command or log[index - first][2] != applied_term:
+                self.fail("LeaderCompleteness", f"{name} leads in term {term} without {command!r}, applied at {index}")
+                return
+
+    def check_log(self, name: str, log: Any) -> None:
+        entries = log[:]
+        for before, (command, index, term) in zip(entries, entries[1:], strict=False):
+            known = self._entries.setdefault((index, term), (command, before[2]))
+            if known != (command, before[2]):
+                self.fail(
+                    "LogMatching", f"{name} has {command!r} at {index} of term {term}, where {known[0]!r} is known"
+                )
+                return
+
+    def check_state(self, name: str, applied_index: int, commands: list[bytes]) -> None:
+        expected = [self.applied[index][1] for index in sorted(self.applied) if index <= applied_index]
+        if commands != expected:
+            self.fail("StateDivergence", f"{name} at {applied_index} has {commands[-3:]}, should have {expected[-3:]}")
+
+    def check_kept(self, name: str, commands: list[bytes]) -> None:
+        """All that was acknowledged is in this state."""
+        missing = sorted(set(self.acked) - set(commands))
+        if missing:
+            self.fail("AckedLost", f"{name} has committed past {missing}, which were acknowledged")
+
+
+class ListMachine:
+    """See ``ports.Machine``: its state is the list of commands. ``boom`` in a command makes it fail."""
+
+    def __init__(self, ledger: Ledger, name: str) -> None:
+        self._ledger = ledger
+        self._name = name
+        self.commands: list[bytes] = []
+        self.roles: list[tuple[bool, int, str | None]] = []
+        self.tried: list[bytes] = []
+        self.raft: Any = None
+
+    def apply(self, index: int, term: int, command: bytes) -> None:
+        self.tried.append(command)
+        if b"boom" in command:
+            raise RuntimeError("boom")
+        self.commands.append(command)
+        self._ledger.was_applied(self._name, index, term, command)
+
+    def snapshot(self) -> bytes:
+        return pack(self.commands)
+
+    def restore(self, state: bytes) -> None:
+        commands = unpack(state)
+        if type(commands) is not list or any(type(command) is not bytes for command in commands):
+            raise ValueError("not a list of commands")
+        self._ledger.restores += 1
+        self.commands = commands
+
+    def role_changed(self, leading: bool, term: int, leader: str | None) -> None:
+        self.roles.append((leading, term, leader))
+        if leading:
+            self._ledger.leads(self._name, term, self.raft._adapter._log)
