@@ -2,13 +2,14 @@
 
 Knows: connections between hosts, byte by byte in order as TCP gives them. Must not know: what the bytes mean.
 
-Faults are of the kinds that TCP shows to a program: bytes that come late, a reset, a connection that goes silent. A cut link delivers nothing
-until healed or reset; it never loses bytes from the middle of a stream.
+Faults are of the kinds that TCP shows to a program: bytes that come late, a reset, a connection that goes silent. A cut
+link delivers nothing until healed or reset; it never loses bytes from the middle of a stream.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ DELAY_MEAN_S = 0.0004
 
 
 class Pipe:
-    """One direction of a connection."""
+    """One direction of a connection. Whatever becomes of the link, bytes leave it in the order in which they were sent."""
 
     def __init__(self, network: Network, source: Host, target: Host) -> None:
         self.network = network
@@ -31,34 +32,33 @@ class Pipe:
         self.target = target
         self.receiver: End | None = None
         self.last_at = 0.0
-        self.held: list[bytes | None] = []
+        self.under_way: collections.deque[bytes | None] = collections.deque()
+        self.overdue = 0
         self.dead = False
 
     def send(self, data: bytes | None) -> None:
         """Bytes, or None for the end of the stream."""
         if self.dead:
             return
-        if self.held or self.network.is_cut(self.source, self.target):
-            self.held.append(data)
-            return
         loop = self.network.loop
-        at = max(self.last_at, loop.time() + self.network.delay_s(self.source, self.target))
-        self.last_at = at
-        loop.call_at(at, self._arrive, data)
+        self.under_way.append(data)
+        self.last_at = max(self.last_at, loop.time() + self.network.delay_s(self.source, self.target))
+        loop.call_at(self.last_at, self._arrive)
 
-    def _arrive(self, data: bytes | None) -> None:
+    def _arrive(self) -> None:
+        """It is time for one more piece: the oldest, since the loop does not keep the order of equal timers."""
         if self.dead or self.receiver is None:
             return
-        if self.held or self.network.is_cut(self.source, self.target):
-            # Cut while under way: it waits in front of what was sent later.
-            self.held.append(data)
+        if self.network.is_cut(self.source, self.target):
+            self.overdue += 1
             return
-        self.target.run(self.receiver.arrived, data)
+        self.target.run(self.receiver.arrived, self.under_way.popleft())
 
     def release(self) -> None:
-        held, self.held = self.held, []
-        for data in held:
-            self.send(data)
+        """The link works again."""
+        overdue, self.overdue = self.overdue, 0
+        for _ in range(overdue):
+            self.network.loop.call_soon(self._arrive)
 
 
 class End(asyncio.Transport):
