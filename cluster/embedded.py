@@ -1,0 +1,189 @@
+"""Being a node and its client in one process: ``join``, and ``local`` for a process alone.
+
+Knows: which thread runs the node, in what order node and coordinator come and go. Must not know: what either of them does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from cluster.address import Address
+from cluster.client import Coordinator, IoThread, TcpDoor
+from cluster.client.checks import Seconds, timeout_s
+from cluster.client.door import parse_secret
+from cluster.errors import UsageError
+from cluster.local import LOCAL_ADDRESS, LocalNode
+from cluster.node import Node, NodeConfig
+from cluster.ports import Connection, Env, Hello, Welcome
+
+logger = logging.getLogger(__name__)
+
+READY_TIMEOUT_S: Final = 30.0
+
+ELECTIONS: Final = {
+    "low": (0.15, 0.3, 0.04),
+    "default": (0.3, 0.6, 0.075),
+    "region": (1.0, 2.0, 0.25),
+}
+"""Named rhythms: shortest and longest election timeout and heartbeat, in seconds. ``low`` for a quiet local network, ``region`` for round trips of
+about 100 ms."""
+
+R = TypeVar("R")
+
+
+class NodeDoor:
+    """The way to the own node without a socket, and to the others by theirs."""
+
+    def __init__(self, node: Node, peers: Iterable[str], secret: bytes | None) -> None:
+        self._node = node
+        self._sockets = TcpDoor([node.address, *(peer for peer in peers if peer != node.address)], secret)
+        self.endpoints = self._sockets.endpoints
+
+    async def open(self, env: Env, address: str, hello: Hello) -> tuple[Connection, Welcome]:
+        if address == self._node.address:
+            return await self._node.open_client(hello)
+        return await self._sockets.open(env, address, hello)
+
+
+class _LocalDoor:
+    def __init__(self, node: LocalNode) -> None:
+        self._node = node
+        self.endpoints = [LOCAL_ADDRESS]
+
+    async def open(self, env: Env, address: str, hello: Hello) -> tuple[Connection, Welcome]:
+        del env, address
+        return await self._node.open_client(hello)
+
+
+def election(name: str) -> tuple[float, float, float]:
+    """(shortest timeout, longest timeout, heartbeat) in seconds of a named rhythm. Raises UsageError for another name."""
+    if name not in ELECTIONS:
+        raise UsageError(f"election {name!r} is not known", f"choose one of {', '.join(ELECTIONS)}")
+    return ELECTIONS[name]
+
+
+def _config(
+    listen: str,
+    peers: str | Iterable[str],
+    single: bool,
+    data_dir: str | None,
+    ephemeral: bool,
+    durability: str,
+    secret: bytes | str | None,
+    insecure: bool,
+    advertise: str | None,
+    rhythm: str,
+) -> NodeConfig:
+    texts = peers.split(",") if isinstance(peers, str) else list(peers)
+    shortest_s, longest_s, heartbeat_s = election(rhythm)
+    config = NodeConfig(
+        listen=Address.parse(listen, what="listen"),
+        peers=tuple(str(Address.parse(text, what="peer")) for text in texts if text.strip()),
+        advertise=None if advertise is None else Address.parse(advertise, what="advertise"),
+        data_dir=None if data_dir is None else str(data_dir),
+        ephemeral=ephemeral,
+        durability=durability,
+        single=single,
+        secret=parse_secret(secret),
+        insecure=insecure,
+        election_min_s=shortest_s,
+        election_max_s=longest_s,
+        heartbeat_s=heartbeat_s,
+    )
+    config.check()
+    return config
+
+
+def join(
+    listen: str,
+    peers: str | Iterable[str] = (),
+    *,
+    single: bool = False,
+    data_dir: str | None = None,
+    ephemeral: bool = False,
+    durability: str = "fsync",
+    node_id: str | None = None,
+    secret: bytes | str | None = None,
+    insecure: bool = False,
+    advertise: str | None = None,
+    election: str = "default",
+    ready_timeout: Seconds = READY_TIMEOUT_S,
+) -> Coordinator:
+    """Become a node of a raft group, in this process.
+
+    Args:
+        listen: address that this node listens on, for nodes and clients alike.
+        peers: addresses of all members; this node's own may be among them. Every member must be given the same list.
+        single: be a raft group of one. It must be asked for: nothing takes over when this process ends.
+        data_dir: directory of the journal; None: ``./tenure-data/<address>``. It belongs to this node alone.
+        ephemeral: keep nothing on disk; after each start the node catches up before it votes.
+        durability: ``"fsync"`` survives power cuts, ``"process"`` survives kills of the process only.
+        node_id: what people see as the holder; None: ``hostname:pid``.
+        secret: shared secret of the raft group and its clients. Without it only this machine may connect, unless ``insecure``.
+        advertise: address under which the others reach this node, if it is not ``listen``.
+        election: rhythm by name: ``"default"`` (0.3 to 0.6 s without a leader begin an election), ``"low"``, ``"region"``.
+        ready_timeout: seconds, 0.001 to 1 day: how long to wait until a raft leader is known.
+
+    Returns:
+        A coordinator. Closing it stops the node too.
+
+    Raises:
+        UsageError: a bad argument, an address or directory that cannot be used. Nothing was started.
+        Unavailable: no raft leader within ``ready_timeout``: fewer than a majority of the members can be reached.
+        CoordinationError: the data directory is damaged; the message names the file.
+    """
+    config = _config(listen, peers, single, data_dir, ephemeral, durability, secret, insecure, advertise, election)
+    patience_s = timeout_s(ready_timeout, "ready_timeout")
+    io = IoThread("tenure-node")
+    node: Node | None = None
+
+    def fatal(why: str) -> None:
+        logger.critical("node.fatal reason=%s", why)
+        if node is not None:
+            io.env.call_soon(node.close)
+
+    try:
+        node = io.run(Node.start(io.env, config, fatal))
+        io.run(node.ready(patience_s))
+        return Coordinator(NodeDoor(node, config.peers, config.secret), node_id=node_id, io=io, at_close=node.close)
+    except BaseException:
+        if node is not None:
+            io.call(node.close)
+        io.stop()
+        raise
+
+
+def local(*, node_id: str | None = None) -> Coordinator:
+    """A coordinator of this process alone, without network or files: the same table, the same semantics.
+
+    For tests, and for programs that run once. Two of them know nothing of each other.
+    """
+    io = IoThread("tenure-local")
+    try:
+        node = io.run(_start_local(io.env))
+        return Coordinator(_LocalDoor(node), node_id=node_id, io=io, at_close=node.close)
+    except BaseException:
+        io.stop()
+        raise
+
+
+async def _start_local(env: Env) -> LocalNode:
+    return LocalNode(env)
+
+
+async def off_loop(make: Callable[[], Coordinator]) -> Coordinator:
+    """Run one of the above on a thread, for event loops. If the caller is cancelled meanwhile, what comes of it is closed."""
+    making = asyncio.get_running_loop().run_in_executor(None, make)
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        making.add_done_callback(_discard)
+        raise
+
+
+def _discard(made: asyncio.Future[Coordinator]) -> None:
+    if not made.cancelled() and made.exception() is None:
+        made.result().close(limit=0)
