@@ -14,7 +14,7 @@ import errno
 import os
 import shutil
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cluster.cli.command import Command
 from cluster.cli.main import EXIT_FAILURE, EXIT_NOT_GRANTED, complain
@@ -78,10 +78,14 @@ def execute(args: argparse.Namespace) -> int:
 
 
 async def _lock(args: argparse.Namespace) -> int:
-    from cluster.cli.door import open_coordinator
+    from cluster.cli.door import open_coordinator_async
 
     signals = _listen()
-    coordinator = await asyncio.to_thread(open_coordinator, args)
+    opening = asyncio.ensure_future(open_coordinator_async(args))
+    number = await _first(opening, signals)
+    if number is not None:
+        return 128 + number
+    coordinator = opening.result()
     try:
         acquiring = asyncio.ensure_future(
             coordinator.aio.acquire(
@@ -92,27 +96,35 @@ async def _lock(args: argparse.Namespace) -> int:
                 auto_extend=True,
             )
         )
-        called_off = asyncio.ensure_future(signals.get())
-        await asyncio.wait({acquiring, called_off}, return_when=asyncio.FIRST_COMPLETED)
-        if not acquiring.done():
-            acquiring.cancel()
-            await asyncio.wait({acquiring})
-        if called_off.done() and not called_off.cancelled():
-            # A grant that arrived together with the signal must not outlive it.
-            if (
-                not acquiring.cancelled()
-                and acquiring.exception() is None
-                and (lease := acquiring.result()) is not None
-            ):
-                await lease.release()
-            return 128 + called_off.result()
-        called_off.cancel()
+        number = await _first(acquiring, signals)
+        if number is not None:
+            return 128 + number
         lease = acquiring.result()
         if lease is None:
             return await _refused(coordinator, args)
         return await _run(lease, args, signals)
     finally:
-        await asyncio.to_thread(coordinator.close)
+        await coordinator.aio.close()
+
+
+async def _first(work: asyncio.Future[Any], signals: asyncio.Queue[int]) -> int | None:
+    """Wait for ``work``, or for a signal, which cancels it and is returned. What it brought all the same is given back."""
+    number = asyncio.ensure_future(signals.get())
+    await asyncio.wait({work, number}, return_when=asyncio.FIRST_COMPLETED)
+    if not number.done():
+        number.cancel()
+        return None
+    from cluster.client import AsyncLease, Coordinator
+
+    work.cancel()
+    await asyncio.wait({work})
+    if not work.cancelled() and work.exception() is None:
+        brought = work.result()
+        if isinstance(brought, AsyncLease):
+            await brought.release()
+        elif isinstance(brought, Coordinator):
+            await brought.aio.close()
+    return number.result()
 
 
 def _listen() -> asyncio.Queue[int]:
@@ -185,7 +197,12 @@ async def _attend(command: Command, lease: AsyncLease, signals: asyncio.Queue[in
                     return _cannot_run(int(words[1]))
                 if words == ["ending", "lease"]:
                     lost = True
-                    complain(CoordinationError(f"the lease of {lease.name!r} could not be renewed in time", "ending the command"), 0)
+                    complain(
+                        CoordinationError(
+                            f"the lease of {lease.name!r} could not be renewed in time", "ending the command"
+                        ),
+                        0,
+                    )
                 if words[0] == "exited":
                     return _exit_status(int(words[1]), lost)
             if lost:
