@@ -46,7 +46,8 @@ def check_async(action: Callable[..., object]) -> None:
     # A wrapper that names the coroutine function it wraps hands out that one's coroutines.
     if plain and target.__name__ != "<lambda>" and not inspect.iscoroutinefunction(_innermost(inspect.unwrap(target))):
         raise UsageError(
-            f"{_shown(action)} is not a coroutine function", "write it as async def, or use LeaderElector for a plain function"
+            f"{_shown(action)} is not a coroutine function",
+            "write it as async def, or use LeaderElector for a plain function",
         )
 
 
@@ -62,7 +63,10 @@ def refuse_late(action: Callable[..., object], value: object) -> UsageError | No
         kind, hint = "an async generator", f"it was not run: {_LAZY}"
     elif isinstance(value, (concurrent.futures.Future, asyncio.Future)):
         _cancel(value)
-        kind, hint = "a future", "its work would go on without the lease, so it was cancelled; return when the work is done"
+        kind, hint = (
+            "a future",
+            "its work would go on without the lease, so it was cancelled; return when the work is done",
+        )
     elif inspect.isawaitable(value):
         kind, hint = "an awaitable", "use AsyncLeaderElector for it"
     else:
@@ -85,7 +89,11 @@ def _innermost(action: Any) -> Any:
 
 
 def _call_method(target: Any) -> Any:
-    return None if inspect.isroutine(target) or inspect.isclass(target) else getattr(type(target), "__call__", None)
+    return (
+        None
+        if inspect.isroutine(target) or inspect.isclass(target)
+        else inspect.getattr_static(type(target), "__call__", None)
+    )
 
 
 def _check_not_lazy(action: Any, target: Any) -> None:

@@ -17,7 +17,7 @@ The rules, numbered as in the contract of ``run_if_leader``:
 from __future__ import annotations
 
 import asyncio
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from cluster.errors import LeaseLostError, NotLeaderError, UsageError
 from cluster.opcodes import Outcome
@@ -25,9 +25,16 @@ from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
 
 T = TypeVar("T")
 
+# How long a skipped run may ask who holds the name.
+HOLDER_TIMEOUT_S: Final = 1.0
+
+
+class Told(Protocol):
+    def is_set(self) -> bool: ...
+
 
 class Held(Protocol):
-    """What the engine reads of a lease."""
+    """What the engine reads of a lease. ``lost`` is set when it ended against its holder's will, and looks at the clock."""
 
     @property
     def name(self) -> str: ...
@@ -36,7 +43,7 @@ class Held(Protocol):
     @property
     def token(self) -> int: ...
     @property
-    def confidence(self) -> str: ...
+    def lost(self) -> Told: ...
 
 
 class Run(Generic[T]):
@@ -63,7 +70,7 @@ class Run(Generic[T]):
 
     def may_begin(self) -> bool:
         """Whether to start the action now, for the first and only time. A lease that is lost already is not begun with."""
-        if self.lease is None or self.begun or self.lease.confidence == "lost":
+        if self.lease is None or self.begun or self.lease.lost.is_set():
             return False
         self.begun = True
         return True
@@ -83,7 +90,7 @@ class Run(Generic[T]):
     def lost(self) -> bool:
         """Whether the lease was lost when the work ended. Looked at once: time goes on, the answer does not change."""
         if self._lost is None:
-            self._lost = self.lease is not None and self.lease.confidence == "lost"
+            self._lost = self.lease is not None and self.lease.lost.is_set()
         return self._lost
 
     def outcome(self) -> Outcome:

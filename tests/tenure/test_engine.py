@@ -6,7 +6,9 @@ Knows: ``Run``. Must not know: the forms.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 from cluster.errors import LeaseLostError, UsageError
 from cluster.opcodes import Outcome
 from tenure._engine import Run
-from tenure.results import ActionFailed, Elected, LeaseLost, Skipped
+from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
 
 pytestmark = pytest.mark.fast
 
@@ -24,7 +26,11 @@ class Stub:
     name: str = "job"
     node_id: str = "me"
     token: int = 7
-    confidence: str = "held"
+    lost: threading.Event = field(default_factory=threading.Event)
+
+    def lose(self, lost: bool = True) -> None:
+        if lost:
+            self.lost.set()
 
 
 def begun(lease: Stub | None = None) -> Run[Any]:
@@ -75,7 +81,7 @@ def test_what_is_no_exception_never_becomes_a_result__rule_5(error: BaseExceptio
         lease = Stub()
         run = begun(lease)
         run.failed(error)
-        lease.confidence = "lost" if lost else "held"
+        lease.lose(lost)
         assert run.outcome() is (Outcome.LOST if lost else Outcome.CANCELLED)
         for ending in (run.result, run.value):
             with pytest.raises(type(error)) as caught:
@@ -85,14 +91,19 @@ def test_what_is_no_exception_never_becomes_a_result__rule_5(error: BaseExceptio
 
 def test_the_callers_cancellation_wins_over_every_ending__rule_5() -> None:
     mine = ValueError("mine")
+    endings: list[Callable[[Run[Any]], None]] = [
+        lambda run: run.completed(1),
+        lambda run: run.failed(mine),
+        lambda run: None,
+    ]
     for lost in (False, True):
-        for ending in (lambda run: run.completed(1), lambda run: run.failed(mine), lambda run: None):
+        for ending in endings:
             lease = Stub()
             run, cancelled = begun(lease), asyncio.CancelledError()
             ending(run)
             run.gave_up(cancelled)
             run.gave_up(asyncio.CancelledError())
-            lease.confidence = "lost" if lost else "held"
+            lease.lose(lost)
             with pytest.raises(asyncio.CancelledError) as caught:
                 run.result()
             assert caught.value is cancelled
@@ -101,14 +112,15 @@ def test_the_callers_cancellation_wins_over_every_ending__rule_5() -> None:
 
 def test_a_lost_lease_decides_whatever_the_action_made_of_it__rule_7() -> None:
     error = ValueError("late")
-    for ending, expected in (
+    endings: list[tuple[Callable[[Run[Any]], None], LeaseLost[Any]]] = [
         (lambda run: run.completed("late"), LeaseLost("late", None, 7)),
         (lambda run: run.failed(error), LeaseLost(None, error, 7)),
-    ):
+    ]
+    for ending, expected in endings:
         lease = Stub()
         run = begun(lease)
         ending(run)
-        lease.confidence = "lost"
+        lease.lose()
         assert run.outcome() is Outcome.LOST
         assert run.result() == expected
         with pytest.raises(LeaseLostError, match="'job' \\(token 7\\)") as caught:
@@ -119,7 +131,7 @@ def test_a_lost_lease_decides_whatever_the_action_made_of_it__rule_7() -> None:
 def test_our_own_cancellation_is_no_cause__rule_7() -> None:
     lease = Stub()
     run = begun(lease)
-    lease.confidence = "lost"
+    lease.lose()
     run.told = True
     run.failed(asyncio.CancelledError())
     assert run.outcome() is Outcome.LOST
@@ -128,7 +140,9 @@ def test_our_own_cancellation_is_no_cause__rule_7() -> None:
 
 def test_a_lease_that_is_lost_before_the_start_is_not_begun_with__rule_7() -> None:
     run: Run[int] = Run("job")
-    run.granted(Stub(confidence="lost"))
+    lease = Stub()
+    lease.lose()
+    run.granted(lease)
     assert not run.may_begin()
     assert run.outcome() is Outcome.NOT_STARTED
     assert run.result() == LeaseLost(None, None, 7)
@@ -139,14 +153,8 @@ def test_a_lease_that_is_lost_after_the_work_ended_was_not_lost__rule_7() -> Non
     run = begun(lease)
     run.completed(1)
     assert run.outcome() is Outcome.COMPLETED
-    lease.confidence = "lost"
+    lease.lose()
     assert run.outcome() is Outcome.COMPLETED
-    assert run.result() == Elected(1, "me", 7)
-
-
-def test_an_uncertain_lease_is_not_lost__rule_7() -> None:
-    run = begun(Stub(confidence="uncertain"))
-    run.completed(1)
     assert run.result() == Elected(1, "me", 7)
 
 
@@ -161,8 +169,13 @@ def test_a_refused_action_is_a_usage_error_in_both_forms__D7() -> None:
 
 
 def test_results_are_made_for_match() -> None:
-    endings = [Elected(1, "me", 7), Skipped("held", "you"), ActionFailed(ValueError(), 7), LeaseLost(2, None, 7)]
-    seen = []
+    endings: list[RunResult[int]] = [
+        Elected(1, "me", 7),
+        Skipped("held", "you"),
+        ActionFailed(ValueError(), 7),
+        LeaseLost(2, None, 7),
+    ]
+    seen: list[tuple[object, ...]] = []
     for result in endings:
         match result:
             case Elected(value, node_id, token):
@@ -171,8 +184,8 @@ def test_results_are_made_for_match() -> None:
                 seen.append((reason, holder))
             case ActionFailed(cause, token):
                 seen.append((type(cause), token))
-            case LeaseLost(value, cause, token):
-                seen.append((value, cause, token))
+            case LeaseLost(late, why, token):
+                seen.append((late, why, token))
     assert seen == [(1, "me", 7), ("held", "you"), (ValueError, 7), (2, None, 7)]
 
 

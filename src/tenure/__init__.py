@@ -1,0 +1,90 @@
+"""Elect who does a job: leases and fencing tokens from a Raft group of your own processes.
+
+Knows: which names are public. Must not know: how anything is done.
+
+>>> import tenure
+>>> with tenure.local() as coordinator:
+...     elector = tenure.LeaderElector(coordinator)
+...     elector.run_if_leader("nightly-report", lambda: "report written")
+'report written'
+
+``tenure.local()`` is one process without a network; ``tenure.connect("host:port,host:port")`` reaches nodes that run elsewhere. Everything
+else is the same for all of them.
+"""
+
+from cluster.client import (
+    AsyncCoordinator,
+    AsyncLease,
+    AsyncLeaseSet,
+    ClusterStatus,
+    Coordinator,
+    Extended,
+    ExtendOutcome,
+    LeaderGroupState,
+    LeaderInfo,
+    LeaderState,
+    Lease,
+    LeaseInfo,
+    LeaseSet,
+    NotHeld,
+    Unknown,
+)
+from cluster.errors import (
+    AuthenticationError,
+    CoordinationError,
+    FencedError,
+    Indeterminate,
+    LeaseLostError,
+    NotLeaderError,
+    ProtocolError,
+    Unavailable,
+    UsageError,
+)
+from tenure import aio
+from tenure.aio_elector import AsyncLeaderElector
+from tenure.context import assert_leader, current_lease, extend_lease
+from tenure.doors import connect, local
+from tenure.elector import LeaderElector
+from tenure.options import ElectionOptions
+from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
+
+__all__ = [
+    "ActionFailed",
+    "AsyncCoordinator",
+    "AsyncLeaderElector",
+    "AsyncLease",
+    "AsyncLeaseSet",
+    "AuthenticationError",
+    "ClusterStatus",
+    "CoordinationError",
+    "Coordinator",
+    "Elected",
+    "ElectionOptions",
+    "ExtendOutcome",
+    "Extended",
+    "FencedError",
+    "Indeterminate",
+    "LeaderElector",
+    "LeaderGroupState",
+    "LeaderInfo",
+    "LeaderState",
+    "Lease",
+    "LeaseInfo",
+    "LeaseLost",
+    "LeaseLostError",
+    "LeaseSet",
+    "NotHeld",
+    "NotLeaderError",
+    "ProtocolError",
+    "RunResult",
+    "Skipped",
+    "Unavailable",
+    "Unknown",
+    "UsageError",
+    "aio",
+    "assert_leader",
+    "connect",
+    "current_lease",
+    "extend_lease",
+    "local",
+]

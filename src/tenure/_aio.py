@@ -1,0 +1,145 @@
+"""Whose cancellation is it: waiting for work in tasks without mixing up the caller's cancellation and ours.
+
+Knows: tasks, futures, cancellation. Must not know: what an ending means (``_engine``), how a lease is acquired.
+
+An action is a task of its own, so that the two stay apart by construction, on every Python: the caller's cancellation arrives in the
+task that awaits the elector, ours (the lease is lost) goes to the child. The body of an ``async with`` has no task of its own; there
+the task is cancelled and the cancellation taken back at the end, as ``asyncio.timeout`` does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from cluster.client import AsyncLease
+from cluster.errors import CoordinationError
+from tenure._engine import Run
+
+log = logging.getLogger(__name__)
+
+_LOST = "the lease was lost"
+
+
+async def attend(run: Run[Any], lease: AsyncLease, task: asyncio.Task[None], *, cancels: bool) -> None:
+    """Wait until the work has ended, whatever happens, and write down how.
+
+    The caller's cancellation is passed on to the work and kept in ``run.given_up``; it does not end the waiting (rules 4 and 5).
+
+    Args:
+        cancels: cancel the work once when the lease is lost.
+    """
+    lost = _Alarm(lease)
+    try:
+        while not task.done():
+            try:
+                waited_for = {task} if lost.future.done() else {task, lost.future}
+                await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError as error:
+                run.gave_up(error)
+                task.cancel()
+                continue
+            if cancels and lost.future.done() and not task.done() and not run.told:
+                run.told = True
+                log.warning("lease.lost name=%s token=%d: its action is cancelled", run.name, lease.token)
+                task.cancel(_LOST)
+    finally:
+        lost.disarm()
+    try:
+        task.result()
+    except BaseException as error:
+        run.failed(error)
+
+
+async def give_back(run: Run[Any], lease: AsyncLease) -> None:
+    """Release once, and wait for it; a cancellation that comes meanwhile is kept in ``run.given_up`` (rule 5)."""
+    if run.released:
+        return
+    run.released = True
+    try:
+        # Under way from here on, also when nobody waits for it any more.
+        future = lease.begin_release(run.outcome())
+        while not future.done():
+            try:
+                await asyncio.wait({future})
+            except asyncio.CancelledError as error:
+                run.gave_up(error)
+        future.result()
+    except CoordinationError as error:
+        # The work is done and its ending is the caller's; the lease runs out by itself.
+        log.warning("release.unconfirmed name=%s token=%d error=%s", run.name, lease.token, error)
+
+
+def leave(run: Run[Any], lease: AsyncLease, task: asyncio.Task[None]) -> None:
+    """The caller's coroutine was closed, so nobody can wait: the work is told to end, and the lease follows it."""
+    run.released = True
+    if task.get_loop().is_closed():
+        # The work will never take another step.
+        lease.release_soon(run.outcome())
+        return
+    task.add_done_callback(lambda _: lease.release_soon(run.outcome()))
+    task.cancel()
+
+
+class _Alarm:
+    """A future of this loop that is done when the lease is lost."""
+
+    def __init__(self, lease: AsyncLease) -> None:
+        loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[None] = loop.create_future()
+        self.disarm = lease.lost.on_set(lambda: call_loop(loop, self._ring))
+
+    def _ring(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+class BodyCancel:
+    """Cancels the task that entered an ``async with`` once its lease is lost, and knows afterwards whose cancellation ended the body."""
+
+    def __init__(self, run: Run[Any]) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("async with needs a task to run in")
+        self._run = run
+        self._task = task
+        self._over = False
+        self._disarm: Callable[[], None] | None = None
+        self._before = 0
+        if sys.version_info >= (3, 11):
+            self._before = task.cancelling()
+
+    def arm(self, lease: AsyncLease) -> None:
+        loop = asyncio.get_running_loop()
+        self._disarm = lease.lost.on_set(lambda: call_loop(loop, self._tell))
+
+    def _tell(self) -> None:
+        # The loop runs this, so the task does not run: it stands at an await of the body, or has left it.
+        if not self._over and not self._run.told:
+            self._run.told = True
+            log.warning("lease.lost name=%s: the task of its body is cancelled", self._run.name)
+            self._task.cancel(_LOST)
+
+    def ended(self, error: BaseException | None) -> bool:
+        """The body has ended with ``error``: whether by our cancellation, and by no other."""
+        self._over = True
+        if self._disarm is not None:
+            self._disarm()
+        if not self._run.told:
+            return False
+        if sys.version_info >= (3, 11):
+            alone = self._task.uncancel() <= self._before
+        else:
+            alone = error is not None and error.args == (_LOST,)
+        return alone and isinstance(error, asyncio.CancelledError)
+
+
+def call_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> None:
+    """Run ``work`` on a loop, from any thread. A loop that is closed has nobody to tell."""
+    try:
+        loop.call_soon_threadsafe(work)
+    except RuntimeError:
+        log.debug("loop.closed: nobody is left to be told")

@@ -1,0 +1,211 @@
+"""The blocking elector: the action runs in the calling thread.
+
+Knows: the order acquire, run, release, and that a signal may raise between any two instructions. Must not know: what an ending means
+(``_engine``), how a lease travels (the coordinator).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Generic, Literal, ParamSpec, TypeVar, cast, overload
+
+from cluster.client import Coordinator, LeaderState, Lease
+from cluster.errors import CoordinationError, UsageError
+from tenure import context
+from tenure._actions import check_sync, refuse_late
+from tenure._engine import HOLDER_TIMEOUT_S, Run, lost_error, not_granted
+from tenure.options import ElectionOptions
+from tenure.results import RunResult
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+L = TypeVar("L", bound="Lease | None")
+
+
+class LeaderElector:
+    """Run a plain function only where its name is granted, in the calling thread.
+
+    One elector may be used by many threads. It is not reentrant: a nested call for the same name is an ordinary contender.
+
+    Args:
+        coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
+        options: see ``ElectionOptions``. A running function cannot be cancelled, so ``on_lost="cancel"`` is refused.
+
+    Raises:
+        UsageError: options that a blocking elector cannot honour.
+
+    >>> import tenure
+    >>> with tenure.local() as coordinator:
+    ...     elector = tenure.LeaderElector(coordinator)
+    ...     elector.run_if_leader("nightly-report", lambda: "done")
+    'done'
+    """
+
+    def __init__(self, coordinator: Coordinator, options: ElectionOptions | None = None) -> None:
+        options = ElectionOptions() if options is None else options
+        if options.on_lost == "cancel":
+            raise UsageError(
+                'on_lost is "cancel", and a function in a thread cannot be cancelled',
+                "leave it out and watch current_lease().lost in the action, or use AsyncLeaderElector",
+            )
+        self.options = options
+        self._coordinator = coordinator
+
+    def run_if_leader(self, name: str, action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Run ``action(*args, **kwargs)`` if this caller is granted ``name`` within ``wait_time``.
+
+        Returns:
+            What the action returned, or None when the name was not granted (the action did not run).
+
+        Raises:
+            LeaseLostError: the lease was lost while the action ran; what the action raised is its ``__cause__``.
+            Unavailable: no raft leader with a majority; the action did not run.
+            Indeterminate: it could not be settled in time whether the name was granted; the action did not run.
+            UsageError: a bad name or action. What an action returned that would run later was called off.
+            BaseException: what the action raised, unchanged, after the release.
+        """
+        return self._run(name, action, args, kwargs).value()
+
+    def run_if_leader_result(
+        self, name: str, action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> RunResult[T]:
+        """Like ``run_if_leader``, with the ending as a value: ``Elected``, ``Skipped``, ``ActionFailed`` or ``LeaseLost``.
+
+        Raises:
+            Unavailable, Indeterminate, UsageError: as ``run_if_leader``.
+            BaseException: what the action raised that is no ``Exception``, such as ``KeyboardInterrupt``, after the release.
+        """
+        run = self._run(name, action, args, kwargs)
+        if run.lease is None:
+            run.holder = self._holder(name)
+        return run.result()
+
+    @overload
+    def leading(self, name: str, *, optional: Literal[False] = False) -> Leading[Lease]: ...
+    @overload
+    def leading(self, name: str, *, optional: bool) -> Leading[Lease | None]: ...
+    def leading(self, name: str, *, optional: bool = False) -> Leading[Lease] | Leading[Lease | None]:
+        """A context manager whose body runs while ``name`` is held.
+
+        The lease is released on every way out of the body, also when the generator around it is closed. The body's own
+        exception wins; a body that ends by itself after its lease was lost ends in ``LeaseLostError``.
+
+        Args:
+            name: what to lead.
+            optional: yield None when the name is not granted, instead of raising.
+
+        Raises:
+            NotLeaderError: on entry, when not granted within ``wait_time`` and not ``optional``.
+            Unavailable, Indeterminate, UsageError: on entry.
+            LeaseLostError: on exit.
+        """
+        return Leading(self, name, optional)
+
+    def state(self, name: str) -> LeaderState:
+        """Who leads ``name`` now: a snapshot for people, never for deciding to run."""
+        return self._coordinator.state(name)
+
+    def _acquire(self, name: str) -> Lease | None:
+        options = self.options
+        return self._coordinator.acquire(
+            name,
+            lease_time=options.lease_time,
+            wait_time=options.wait_time,
+            min_lease_time=options.min_lease_time,
+            auto_extend=options.auto_extend,
+            node_id=options.node_id,
+        )
+
+    def _holder(self, name: str) -> str | None:
+        try:
+            leader = self._coordinator.state(name, timeout=HOLDER_TIMEOUT_S).leader
+        except CoordinationError:
+            # The run was skipped either way; who holds the name is for people to read.
+            return None
+        return None if leader is None else leader.node_id
+
+    def _run(self, name: str, action: Callable[..., T], args: tuple[object, ...], kwargs: dict[str, object]) -> Run[T]:
+        check_sync(action)
+        run: Run[T] = Run(name)
+        granted: list[Lease | None] = []
+        # Ctrl-C may raise between any two instructions. The grant is stored by ``extend`` itself, with no instruction of ours between
+        # the return of ``_acquire`` and the list; and the release stands in two nested ``finally`` blocks, of which one interrupt
+        # can cut short only one.
+        try:
+            try:
+                granted.extend(map(self._acquire, (name,)))
+                lease = granted[0]
+                if lease is not None:
+                    run.granted(lease)
+                    if run.may_begin():
+                        context.push(lease)
+                        value = action(*args, **kwargs)
+                        run.refused = refuse_late(action, value)
+                        run.completed(value)
+            except BaseException as error:
+                run.failed(error)
+                if not run.begun or not isinstance(error, Exception):
+                    raise
+            finally:
+                _release(run, granted)
+        finally:
+            _release(run, granted)
+        return run
+
+
+class Leading(Generic[L]):
+    """What ``LeaderElector.leading`` returns; good for one ``with``."""
+
+    def __init__(self, elector: LeaderElector, name: str, optional: bool) -> None:
+        self._acquire = elector._acquire
+        self._optional = optional
+        self._run: Run[None] = Run(name)
+        self._granted: list[Lease | None] = []
+
+    def __enter__(self) -> L:
+        if self._granted:
+            raise UsageError(f"leading({self._run.name!r}) was entered twice", "call leading(name) for each with block")
+        try:
+            self._granted.extend(map(self._acquire, (self._run.name,)))
+            lease = self._granted[0]
+            if lease is not None:
+                self._run.granted(lease)
+                if not self._run.may_begin():
+                    raise lost_error(self._run.name, lease.token)
+                context.push(lease)
+            elif not self._optional:
+                raise not_granted(self._run.name)
+            return cast(L, lease)
+        except BaseException:
+            _release(self._run, self._granted)
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._run.completed(None)
+            else:
+                self._run.failed(error)
+            _release(self._run, self._granted)
+        finally:
+            _release(self._run, self._granted)
+        if error is None:
+            self._run.value()
+
+
+def _release(run: Run[T], granted: list[Lease | None]) -> None:
+    """Give back what was granted, once; called twice in a row, so that an interrupt of the first call is made good by the second."""
+    lease = granted[0] if granted else None
+    if lease is None or run.released:
+        return
+    run.granted(lease)
+    context.remove(lease)
+    try:
+        lease.release(run.outcome())
+    except CoordinationError as error:
+        # The work is done and its ending is the caller's; the lease runs out by itself.
+        log.warning("release.unconfirmed name=%s token=%d error=%s", run.name, lease.token, error)
+    run.released = True

@@ -1,0 +1,104 @@
+"""The coordinators and forms that every test of the contract runs against.
+
+Knows: the four ways in. Must not know: the rules under test.
+
+Raft groups are made once per session and shared: every test uses names of its own. ``-k client`` runs one kind only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import tenure
+from tests.contract.support_forms import Asyncio, Blocking, Form, ThreadCall
+from tests.support_cluster import NodeGroup, free_ports
+
+_names = itertools.count(1)
+
+
+class Ways(NamedTuple):
+    """Two coordinators of one raft group: ``one`` and ``other`` are different processes' where there are several."""
+
+    kind: str
+    one: Any
+    other: Any
+
+
+@contextlib.contextmanager
+def _local(directory: Path) -> Iterator[Ways]:
+    with tenure.local() as coordinator:
+        yield Ways("local", coordinator, coordinator)
+
+
+@contextlib.contextmanager
+def _embedded(directory: Path) -> Iterator[Ways]:
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    with (
+        tenure.join(address, single=True, data_dir=str(directory / "node"), durability="process") as node,
+        tenure.connect(address) as client,
+    ):
+        yield Ways("embedded", node, client)
+
+
+@contextlib.contextmanager
+def _embedded_three(directory: Path) -> Iterator[Ways]:
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    with contextlib.ExitStack() as stack:
+        # A node is ready once a majority is there, so the three are started side by side.
+        starting = [ThreadCall(_joiner(address, addresses, directory)) for address in addresses]
+        nodes = [stack.enter_context(call.result(30.0)) for call in starting]
+        leader = nodes[0].status().leader
+        nodes.sort(key=lambda node: node.status().node_id != leader)
+        yield Ways("embedded-3", nodes[0], nodes[1])
+
+
+def _joiner(address: str, addresses: list[str], directory: Path) -> Any:
+    data_dir = directory / address.replace(":", "-")
+    return lambda: tenure.join(address, addresses, data_dir=str(data_dir), durability="process")
+
+
+@contextlib.contextmanager
+def _client(directory: Path) -> Iterator[Ways]:
+    with (
+        NodeGroup(directory) as group,
+        tenure.connect(group.endpoints) as one,
+        tenure.connect(group.endpoints) as other,
+    ):
+        yield Ways("client", one, other)
+
+
+_MAKERS = {"local": _local, "embedded": _embedded, "embedded-3": _embedded_three, "client": _client}
+
+
+@pytest.fixture(scope="session", params=list(_MAKERS))
+def ways(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
+    kind: str = request.param
+    with _MAKERS[kind](tmp_path_factory.mktemp(kind)) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def aio() -> Iterator[Asyncio]:
+    """The asyncio form alone, for what only tasks can do."""
+    form = Asyncio()
+    yield form
+    form.close()
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def form(request: pytest.FixtureRequest, aio: Asyncio) -> Form:
+    return aio if request.param == "asyncio" else Blocking()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return f"{re.sub(r'[^A-Za-z0-9_]', '-', request.node.originalname)[:80]}/{next(_names)}"

@@ -1,0 +1,260 @@
+"""One way for a test to drive both forms, blocking and asyncio: the test itself is plain blocking code.
+
+Knows: threads, one background event loop, the public names of tenure. Must not know: which coordinator it drives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+import tenure
+from tenure import ElectionOptions
+
+PATIENCE_S = 20.0
+
+
+class Work:
+    """An action that the test steers: it says when it runs, and ends when it is told how.
+
+    Args:
+        stubborn: swallow a cancellation of the asyncio form and go on until told.
+    """
+
+    def __init__(self, *, stubborn: bool = False) -> None:
+        self.started = threading.Event()
+        self.ended = threading.Event()
+        self.cancelled = threading.Event()
+        self.calls = 0
+        self.lease: Any = None
+        self._stubborn = stubborn
+        self._told: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def finish(self, value: Any = None) -> None:
+        self._told.set_result(value)
+
+    def fail(self, error: BaseException) -> None:
+        self._told.set_exception(error)
+
+    def wait_started(self) -> None:
+        assert self.started.wait(PATIENCE_S), "the action did not start"
+
+    def wait_ended(self) -> None:
+        assert self.ended.wait(PATIENCE_S), "the action did not end"
+
+    def _begin(self) -> None:
+        self.calls += 1
+        self.lease = tenure.current_lease()
+        self.started.set()
+
+    def run(self) -> Any:
+        self._begin()
+        try:
+            return self._told.result(PATIENCE_S)
+        finally:
+            self.ended.set()
+
+    async def arun(self) -> Any:
+        self._begin()
+        try:
+            while True:
+                try:
+                    return await asyncio.shield(asyncio.wrap_future(self._told))
+                except asyncio.CancelledError:
+                    self.cancelled.set()
+                    if not self._stubborn:
+                        raise
+        finally:
+            self.ended.set()
+
+
+class Call(ABC):
+    """A call under way: ``result`` waits for its end."""
+
+    @abstractmethod
+    def result(self, within_s: float = PATIENCE_S) -> Any: ...
+    @property
+    @abstractmethod
+    def done(self) -> bool: ...
+
+
+class ThreadCall(Call):
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._thread = threading.Thread(target=self._run, args=(function,), daemon=True)
+        self._thread.start()
+
+    def _run(self, function: Callable[[], Any]) -> None:
+        try:
+            self._future.set_result(function())
+        except BaseException as error:
+            self._future.set_exception(error)
+
+    def result(self, within_s: float = PATIENCE_S) -> Any:
+        return self._future.result(within_s)
+
+    @property
+    def done(self) -> bool:
+        return self._future.done()
+
+
+class TaskCall(Call):
+    """A task on the loop of another thread. Its cancellation comes back as ``asyncio.CancelledError``."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> None:
+        self._loop = loop
+        self._outcome: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._task: asyncio.Task[Any] | None = None
+        begun = threading.Event()
+
+        def begin() -> None:
+            self._task = loop.create_task(work)
+            self._task.add_done_callback(self._ended)
+            begun.set()
+
+        loop.call_soon_threadsafe(begin)
+        assert begun.wait(PATIENCE_S)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        try:
+            self._outcome.set_result(task.result())
+        except BaseException as error:
+            self._outcome.set_exception(error)
+
+    def cancel(self) -> None:
+        assert self._task is not None
+        self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def result(self, within_s: float = PATIENCE_S) -> Any:
+        return self._outcome.result(within_s)
+
+    @property
+    def done(self) -> bool:
+        return self._outcome.done()
+
+
+class Form(ABC):
+    """The verbs of a coordinator and the electors of one form, as blocking calls."""
+
+    name: str
+
+    @abstractmethod
+    def verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
+        """Call ``coordinator.<verb>(…)`` (or its twin under ``aio``) and wait for it."""
+
+    @abstractmethod
+    def start_verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Call:
+        """The same, without waiting."""
+
+    @abstractmethod
+    def on(self, lease: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a verb of a lease and wait for it."""
+
+    @abstractmethod
+    def leases(self, coordinator: Any, prefix: str = "") -> list[Any]: ...
+
+    @abstractmethod
+    def start(self, coordinator: Any, name: str, work: Work, *, result: bool = False, **options: Any) -> Call:
+        """Start ``run_if_leader`` (or ``run_if_leader_result``) of a new elector with these options."""
+
+    @abstractmethod
+    def start_leading(self, coordinator: Any, name: str, work: Work, *, optional: bool = False, **options: Any) -> Call:
+        """Start ``with elector.leading(name)`` with ``work`` as its body."""
+
+    def acquire(self, coordinator: Any, name: str, **options: Any) -> Any:
+        return self.verb(coordinator, "acquire", name, **options)
+
+    def run(self, coordinator: Any, name: str, work: Work, **options: Any) -> Any:
+        return self.start(coordinator, name, work, **options).result()
+
+    def is_free(self, coordinator: Any, name: str) -> bool:
+        """Whether the name is granted at once; if so it is given back as if nothing had run."""
+        lease = self.acquire(coordinator, name, wait_time=0.0)
+        if lease is None:
+            return False
+        self.on(lease, "release")
+        return True
+
+
+class Blocking(Form):
+    name = "blocking"
+
+    def verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(coordinator, verb)(*args, **kwargs)
+
+    def start_verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Call:
+        return ThreadCall(lambda: getattr(coordinator, verb)(*args, **kwargs))
+
+    def on(self, lease: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(lease, verb)(*args, **kwargs)
+
+    def leases(self, coordinator: Any, prefix: str = "") -> list[Any]:
+        found: Iterable[Any] = coordinator.leases(prefix)
+        return list(found)
+
+    def start(self, coordinator: Any, name: str, work: Work, *, result: bool = False, **options: Any) -> Call:
+        elector = tenure.LeaderElector(coordinator, ElectionOptions(**options))
+        method = elector.run_if_leader_result if result else elector.run_if_leader
+        return ThreadCall(lambda: method(name, work.run))
+
+    def start_leading(self, coordinator: Any, name: str, work: Work, *, optional: bool = False, **options: Any) -> Call:
+        elector = tenure.LeaderElector(coordinator, ElectionOptions(**options))
+
+        def body() -> Any:
+            with elector.leading(name, optional=optional) as lease:
+                return lease if lease is None else work.run()
+
+        return ThreadCall(body)
+
+
+class Asyncio(Form):
+    name = "asyncio"
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="contract-loop", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(PATIENCE_S)
+        self.loop.close()
+
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_S)
+
+    def verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
+        return self._wait(getattr(coordinator.aio, verb)(*args, **kwargs))
+
+    def start_verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Call:
+        return TaskCall(self.loop, getattr(coordinator.aio, verb)(*args, **kwargs))
+
+    def on(self, lease: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
+        return self._wait(getattr(lease, verb)(*args, **kwargs))
+
+    def leases(self, coordinator: Any, prefix: str = "") -> list[Any]:
+        async def collect() -> list[Any]:
+            return [info async for info in coordinator.aio.leases(prefix)]
+
+        found: list[Any] = self._wait(collect())
+        return found
+
+    def start(self, coordinator: Any, name: str, work: Work, *, result: bool = False, **options: Any) -> TaskCall:
+        elector = tenure.AsyncLeaderElector(coordinator, ElectionOptions(**options))
+        method = elector.run_if_leader_result if result else elector.run_if_leader
+        return TaskCall(self.loop, method(name, work.arun))
+
+    def start_leading(
+        self, coordinator: Any, name: str, work: Work, *, optional: bool = False, **options: Any
+    ) -> TaskCall:
+        elector = tenure.AsyncLeaderElector(coordinator, ElectionOptions(**options))
+
+        async def body() -> Any:
+            async with elector.leading(name, optional=optional) as lease:
+                return lease if lease is None else await work.arun()
+
+        return TaskCall(self.loop, body())
