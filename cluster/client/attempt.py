@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cluster.client import answers
 from cluster.client.answers import Answer, Grant
-from cluster.client.calls import Call, State
+from cluster.client.call import Call, State
 from cluster.client.checks import AcquireSpec
 from cluster.client.core import LeaseCore, local_deadline
 from cluster.client.errands import AbandonCall, CancelCall, CheckCall

@@ -11,84 +11,21 @@ later on a new connection.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any, Final
 
 from cluster.client.answers import ASK_AGAIN, Answer, Trouble
+from cluster.client.call import Call, State
 from cluster.client.deadlines import Deadlines
 from cluster.client.door import Door
 from cluster.client.link import Link, LinkOwner, Need
 from cluster.client.wire import Wire
 from cluster.opcodes import Status
-from cluster.ports import Env, Handle, Hello
+from cluster.ports import Env, Hello
 
 # More than this many operations under way gain nothing, and their answers would queue up at the node.
 IN_FLIGHT_MAX: Final = 16_384
 PAUSE_FIRST_S: Final = 0.01
 PAUSE_MAX_S: Final = 0.2
-
-
-class State(IntEnum):
-    NEW = 0
-    READY = 1
-    SENT = 2
-    RESTING = 3
-    DONE = 4
-
-
-class Call:
-    """One operation. Subclasses say what is sent and what its answers mean; everything happens on the I/O thread.
-
-    Attributes:
-        changes: whether it may change something in the cluster.
-        anywhere: whether any node can answer it.
-        urgent: whether it goes before others, and whatever is in flight: renewals.
-        background: whether nobody waits for it in person.
-        waits: whether its frame may be answered much later.
-        unknown: whether a frame of it may have been applied without an answer.
-    """
-
-    __slots__ = ("background", "bucket", "deadline", "rid", "sent_at", "state", "timer", "tries", "trouble", "unknown", "waits", "wire")
-
-    changes = True
-    anywhere = False
-    urgent = False
-
-    def __init__(self) -> None:
-        self.background = False
-        self.bucket = -1
-        self.deadline = 0.0
-        self.rid = 0
-        self.sent_at = 0.0
-        self.state = State.NEW
-        self.timer: Handle | None = None
-        self.tries = 0
-        self.trouble = ""
-        self.unknown = False
-        self.waits = False
-        self.wire: Wire | None = None
-
-    def operation(self, now: float) -> Sequence[Any]:
-        """What to send now."""
-        raise AssertionError("a call without an operation")
-
-    def answered(self, answer: Answer, base: float) -> None:
-        """An answer that settles it. May raise ValueError or IndexError for one that is malformed; then ``broken`` follows."""
-
-    def again(self) -> bool:
-        """The last frame brought no verdict (see ``unknown``). Whether to ask again."""
-        return True
-
-    def overdue(self, unknown: bool) -> float | None:
-        """Its deadline has passed. ``unknown``: it may have been applied, or may still be. A new deadline, or None: it is over."""
-        return None
-
-    def broken(self) -> None:
-        """The answer was none of this protocol."""
-
-    def stopped(self) -> None:
-        """The client stops: it will not be asked again."""
 
 
 class Dispatcher(LinkOwner):
@@ -233,15 +170,6 @@ class Dispatcher(LinkOwner):
     def link_ready(self) -> None:
         self.pump()
 
-    def probe(self) -> None:
-        wire = self.link.wire
-        queue = self._ready
-        while queue and queue[0].state is not State.READY:
-            queue.popleft()
-        if wire is not None and queue:
-            self._send(wire, queue.popleft(), self._env.clock())
-            wire.flush()
-
     def link_lost(self, calls: list[Call], reason: str) -> None:
         for call in reversed(calls):
             self._in_flight -= not call.waits
@@ -264,8 +192,6 @@ class Dispatcher(LinkOwner):
                 self._retry(call, pause=True)
                 self.link.leave(wire, "protocol error: not an answer of this protocol")
             return
-        if status <= Status.REVOKED and not call.anywhere:
-            self.link.confirmed()
         self._settle(call)
         try:
             call.answered(answer, base)

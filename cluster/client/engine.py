@@ -16,7 +16,8 @@ from random import Random
 from typing import Any, Final
 
 from cluster.client.attempt import AcquireCall
-from cluster.client.calls import Call, Dispatcher
+from cluster.client.call import Call
+from cluster.client.calls import Dispatcher
 from cluster.client.core import WARN_AT, LeaseCore
 from cluster.client.door import Door
 from cluster.client.errands import AbandonCall, ContactCall

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster.client import answers
 from cluster.client.answers import Answer
-from cluster.client.calls import Call
+from cluster.client.call import Call
 from cluster.client.core import LeaseCore, local_deadline
 from cluster.client.handoff import Waiter
 from cluster.client.values import Extended, ExtendOutcome, NotHeld, Unknown

@@ -12,18 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from cluster.client.answers import Trouble
+from cluster.client.call import Call
 from cluster.client.door import Door
 from cluster.client.seek import Seek
 from cluster.client.wire import Wire
 from cluster.errors import CoordinationError
-from cluster.opcodes import Push
+from cluster.opcodes import Op, Push, Status
 from cluster.ports import Connection, Env, Handle, Hello, Welcome
-
-if TYPE_CHECKING:
-    from cluster.client.calls import Call
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +30,8 @@ PING_EVERY_S: Final = 0.9
 UNHEARD_S: Final = 3.0
 LATE_S: Final = 0.5
 ADOPT_AFTER_S: Final = 5.0
+# A question that changes nothing, wherever it is asked and however late: take an acquisition out of a queue that it does not stand in.
+_PROBE: Final = (int(Op.CANCEL), bytes(16))
 
 
 class Need(IntEnum):
@@ -49,9 +49,6 @@ class LinkOwner(Protocol):
 
     def link_lost(self, calls: list[Call], reason: str) -> None:
         """These calls will get no answer from the connection that they were sent on."""
-
-    def probe(self) -> None:
-        """Ask one call of a node that did not say that it leads: its answer tells who does."""
 
     def replied(self, wire: Wire, call: Call, answer: list[Any], base: float) -> None: ...
     def pushed(self, push: list[Any]) -> None: ...
@@ -89,6 +86,8 @@ class Link:
         self._cluster_id = b""
         self._cluster_seen_at = 0.0
         self._closed = False
+        self._probe = Call()
+        self._probed: Wire | None = None
         self.wire: Wire | None = None
         self.leading = False
         self.epoch = 0
@@ -110,11 +109,6 @@ class Link:
     def trouble(self) -> Trouble:
         """What stands in the way of an answer, for the text of an error."""
         return self._seek.trouble(self.wire.address if self.wire is not None else "", self.leading)
-
-    def confirmed(self) -> None:
-        """The node at the other end has answered as raft leader."""
-        if self.wire is not None and not self.leading:
-            self._lead(self.epoch)
 
     def not_leader(self, wire: Wire, leader: str) -> None:
         """The node at the other end of ``wire`` does not lead; ``leader`` is whom it names, or empty."""
@@ -143,7 +137,7 @@ class Link:
             self._pulse_timer = None
         wire, self.wire = self.wire, None
         self.leading = False
-        return wire.close("the client closes") if wire is not None else []
+        return self._calls(wire.close("the client closes")) if wire is not None else []
 
     @property
     def awake(self) -> bool:
@@ -158,7 +152,16 @@ class Link:
     # What the wire tells.
 
     def replied(self, wire: Wire, call: Call, answer: list[Any], base: float) -> None:
-        self._owner.replied(wire, call, answer, base)
+        if call is not self._probe:
+            self._owner.replied(wire, call, answer, base)
+            return
+        self._probed = None
+        if answer[0] == Status.NOT_LEADER and len(answer) > 1:
+            self.not_leader(wire, str(answer[1]))
+        elif answer[0] == Status.STALE_EPOCH and len(answer) > 1 and type(answer[1]) is int:
+            self._lead(answer[1])
+        elif answer[0] == Status.OK and wire is self.wire:
+            self._lead(self.epoch)
 
     def chunk_done(self) -> None:
         self._owner.chunk_done()
@@ -194,7 +197,10 @@ class Link:
         wire, self.wire = self.wire, None
         self.leading = False
         if wire is not None:
-            self._owner.link_lost(wire.close(reason), reason)
+            self._owner.link_lost(self._calls(wire.close(reason)), reason)
+
+    def _calls(self, calls: list[Call]) -> list[Call]:
+        return [call for call in calls if call is not self._probe]
 
     def _hint(self, leader: str) -> None:
         own = self.wire is not None and leader == self.wire.node_id
@@ -204,9 +210,11 @@ class Link:
 
     def _look_again(self) -> None:
         self._seek_timer = None
-        if self.wire is not None and not self.leading:
+        if self.wire is not None and not self.leading and self._probed is not self.wire:
             # Only here, not when something was just learned: a node that knows no leader would be asked without end.
-            self._owner.probe()
+            self._probed = self.wire
+            self.wire.send(self._probe, _PROBE, self.epoch, self._env.clock())
+            self.wire.flush()
         self._look()
 
     def _look(self) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.client import answers
 from cluster.client.answers import Answer
-from cluster.client.calls import Call
+from cluster.client.call import Call
 from cluster.client.core import LeaseCore, local_deadline
 from cluster.client.errands import CheckCall
 from cluster.opcodes import Op, Status

@@ -18,7 +18,7 @@ from cluster.opcodes import Op
 from cluster.ports import Connection, Env, Welcome
 
 if TYPE_CHECKING:
-    from cluster.client.calls import Call
+    from cluster.client.call import Call
 
 SENT_LOG_STEP_S: Final = 0.001
 SENT_LOG_MAX: Final = 4096
