@@ -9,9 +9,9 @@ reading one float. A state that was left is never entered again: lost stays lost
 from __future__ import annotations
 
 import asyncio
-import threading
 from _thread import allocate_lock
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from cluster.limits import CLOCK_DRIFT
@@ -46,8 +46,9 @@ class Owner(Protocol):
     @property
     def clock(self) -> Callable[[], float]: ...
     @property
-    def guard(self) -> threading.Lock:
-        """Held for a change of a lease's state, never longer."""
+    def guard(self) -> AbstractContextManager[object]:
+        """Held for a change of a lease's state, never longer. Reentrant: a collector that runs meanwhile may end a ``with`` of another
+        lease, on the same thread."""
 
     def lease_over(self, core: LeaseCore, reason: str) -> None:
         """A look found that its time is over."""

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from random import Random
 from typing import Any, Final
 
@@ -51,7 +52,7 @@ class Engine(Dispatcher):
         client_id = env.entropy(16)
         super().__init__(env, door, Hello(role, shown[:NODE_ID_MAX_BYTES], client_id))
         self.clock = env.clock
-        self.guard = threading.Lock()
+        self.guard: AbstractContextManager[object] = threading.RLock()
         self.node_id = shown.encode("utf-8", "replace")[:NODE_ID_MAX_BYTES]
         self.process = process_id()
         self.thread = 0
