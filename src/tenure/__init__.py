@@ -8,8 +8,8 @@ Knows: which names are public. Must not know: how anything is done.
 ...     elector.run_if_leader("nightly-report", lambda: "report written")
 'report written'
 
-``tenure.local()`` is one process without a network; ``tenure.connect("host:port,host:port")`` reaches nodes that run elsewhere. Everything
-else is the same for all of them.
+``tenure.local()`` is one process without a network; ``tenure.connect("host:port,host:port")`` reaches nodes that run elsewhere;
+``tenure.join("host:port", peers)`` makes this process a node. Everything else is the same for all of them.
 """
 
 from cluster.client import (
@@ -43,7 +43,7 @@ from cluster.errors import (
 from tenure import aio
 from tenure.aio_elector import AsyncLeaderElector
 from tenure.context import assert_leader, current_lease, extend_lease
-from tenure.doors import connect, local
+from tenure.doors import connect, join, local
 from tenure.elector import LeaderElector
 from tenure.options import ElectionOptions
 from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
@@ -86,5 +86,6 @@ __all__ = [
     "connect",
     "current_lease",
     "extend_lease",
+    "join",
     "local",
 ]

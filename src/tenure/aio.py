@@ -1,4 +1,4 @@
-"""The ways in, for event loops: nothing here blocks.
+"""What would block an event loop, as coroutines.
 
 Knows: which functions have a twin. Must not know: anything else. What is returned is the same ``Coordinator``; its verbs for tasks are
 under ``coordinator.aio``, and ``async with coordinator`` closes it.
@@ -6,21 +6,42 @@ under ``coordinator.aio``, and ``async with coordinator`` closes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, ParamSpec
 
-from cluster.client import AsyncLease, Coordinator, ExtendOutcome, checks, connect_async
+from cluster.client import AsyncLease, Coordinator, ExtendOutcome, connect_async
+from cluster.client.checks import Seconds
+from cluster.embedded import off_loop
 from cluster.errors import UsageError
+from tenure import doors
 from tenure.context import assert_leader
+
+__all__ = ["connect", "extend_lease", "join"]
+
+P = ParamSpec("P")
 
 
 async def connect(
-    endpoints: str | Iterable[str], *, secret: bytes | str | None = None, timeout: checks.Seconds = 5.0
+    endpoints: str | Iterable[str], *, secret: bytes | str | None = None, timeout: Seconds = 5.0
 ) -> Coordinator:
     """``tenure.connect``, without blocking the loop."""
     return await connect_async(endpoints, secret=secret, timeout=timeout)
 
 
-async def extend_lease(lease_time: checks.Seconds, name: str | None = None) -> ExtendOutcome:
+def _twin(make: Callable[P, Coordinator]) -> Callable[P, Coroutine[Any, Any, Coordinator]]:
+    @functools.wraps(make)
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> Coordinator:
+        return await off_loop(lambda: make(*args, **kwargs))
+
+    return twin
+
+
+join = _twin(doors.join)
+"""``tenure.join``, without blocking the loop. A caller that is cancelled meanwhile leaves no node behind."""
+
+
+async def extend_lease(lease_time: Seconds, name: str | None = None) -> ExtendOutcome:
     """``tenure.extend_lease`` for the action of an ``AsyncLeaderElector``."""
     lease = assert_leader(name)
     if not isinstance(lease, AsyncLease):

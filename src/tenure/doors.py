@@ -1,20 +1,22 @@
-"""The ways in: to a group elsewhere, or to none.
+"""The ways in: to be a node, to be a client of nodes elsewhere, or to be alone.
 
-Knows: which part of ``cluster`` opens which door, and what a process needs for it. Must not know: what goes through the door.
+Knows: which part of ``cluster`` opens which door. Must not know: what goes through it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cluster.client import Coordinator, IoThread, checks
+from cluster.client import Coordinator
 from cluster.client import connect as _connect
-from cluster.local import LOCAL_ADDRESS, LocalNode
-from cluster.ports import Connection, Env, Hello, Welcome
+from cluster.client.checks import Seconds
+from cluster.embedded import join, local
+
+__all__ = ["connect", "join", "local"]
 
 
 def connect(
-    endpoints: str | Iterable[str], *, secret: bytes | str | None = None, timeout: checks.Seconds = 5.0
+    endpoints: str | Iterable[str], *, secret: bytes | str | None = None, timeout: Seconds = 5.0
 ) -> Coordinator:
     """Become a client of nodes that run elsewhere.
 
@@ -23,6 +25,9 @@ def connect(
         secret: the shared secret of the raft group, if it has one.
         timeout: seconds, 0.001 to 1 day: for this first contact, and the coordinator's default.
 
+    Returns:
+        A coordinator, once one node has answered. That there is a raft leader is not asked.
+
     Raises:
         UsageError: bad endpoints, secret or timeout. Nothing was opened.
         Unavailable: no node answered in time; the message has each address and its reason.
@@ -30,34 +35,3 @@ def connect(
         ProtocolError: what answers at every address is no node of this version.
     """
     return _connect(endpoints, secret=secret, timeout=timeout)
-
-
-class _LocalDoor:
-    def __init__(self, node: LocalNode) -> None:
-        self.endpoints = [LOCAL_ADDRESS]
-        self._node = node
-
-    async def open(self, env: Env, address: str, hello: Hello) -> tuple[Connection, Welcome]:
-        return await self._node.open_client(hello)
-
-
-def local() -> Coordinator:
-    """One process, no network: the same rules for tests and for programs that run once. What is held ends with the coordinator.
-
-    >>> with local() as coordinator:
-    ...     with coordinator.acquire("job") as lease:
-    ...         coordinator.acquire("job") is None
-    True
-    """
-    io = IoThread("tenure-local")
-    try:
-        node = io.run(_local_node(io.env))
-        return Coordinator(_LocalDoor(node), io=io, at_close=node.close)
-    except BaseException:
-        io.stop()
-        raise
-
-
-async def _local_node(env: Env) -> LocalNode:
-    # Made on its loop, where its timers belong.
-    return LocalNode(env)

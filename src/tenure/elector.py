@@ -6,12 +6,15 @@ Knows: the order acquire, run, release, and that a signal may raise between any 
 
 from __future__ import annotations
 
+import functools
 import logging
+import weakref
 from collections.abc import Callable
 from typing import Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from cluster.client import Coordinator, LeaderState, Lease
 from cluster.errors import CoordinationError, UsageError
+from cluster.opcodes import Outcome
 from tenure import context
 from tenure._actions import check_sync, refuse_late
 from tenure._engine import HOLDER_TIMEOUT_S, Run, lost_error, not_granted
@@ -53,6 +56,15 @@ class LeaderElector:
             )
         self.options = options
         self._coordinator = coordinator
+        # A ``partial``, which is no Python frame: see ``_run``.
+        self._acquire: Callable[[str], Lease | None] = functools.partial(
+            coordinator.acquire,
+            lease_time=options.lease_time,
+            wait_time=options.wait_time,
+            min_lease_time=options.min_lease_time,
+            auto_extend=options.auto_extend,
+            node_id=options.node_id,
+        )
 
     def run_if_leader(self, name: str, action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Run ``action(*args, **kwargs)`` if this caller is granted ``name`` within ``wait_time``.
@@ -108,17 +120,6 @@ class LeaderElector:
         """Who leads ``name`` now: a snapshot for people, never for deciding to run."""
         return self._coordinator.state(name)
 
-    def _acquire(self, name: str) -> Lease | None:
-        options = self.options
-        return self._coordinator.acquire(
-            name,
-            lease_time=options.lease_time,
-            wait_time=options.wait_time,
-            min_lease_time=options.min_lease_time,
-            auto_extend=options.auto_extend,
-            node_id=options.node_id,
-        )
-
     def _holder(self, name: str) -> str | None:
         try:
             leader = self._coordinator.state(name, timeout=HOLDER_TIMEOUT_S).leader
@@ -131,9 +132,9 @@ class LeaderElector:
         check_sync(action)
         run: Run[T] = Run(name)
         granted: list[Lease | None] = []
-        # Ctrl-C may raise between any two instructions. The grant is stored by ``extend`` itself, with no instruction of ours between
-        # the return of ``_acquire`` and the list; and the release stands in two nested ``finally`` blocks, of which one interrupt
-        # can cut short only one.
+        # Ctrl-C may raise between any two instructions. The grant is stored by ``extend`` itself, with no instruction of ours
+        # between the coordinator's return and the list; and the release stands in two nested ``finally`` blocks, of which one
+        # interrupt can cut short only one.
         try:
             try:
                 granted.extend(map(self._acquire, (name,)))
@@ -164,6 +165,9 @@ class Leading(Generic[L]):
         self._optional = optional
         self._run: Run[None] = Run(name)
         self._granted: list[Lease | None] = []
+        # An interrupt before the first instruction of ``__exit__`` leaves no other chance than this object's end.
+        self._last_chance = weakref.finalize(self, _abandon, self._run, self._granted)
+        self._last_chance.atexit = False
 
     def __enter__(self) -> L:
         if self._granted:
@@ -192,8 +196,17 @@ class Leading(Generic[L]):
             _release(self._run, self._granted)
         finally:
             _release(self._run, self._granted)
+        self._last_chance.detach()
         if error is None:
             self._run.value()
+
+
+def _abandon(run: Run[None], granted: list[Lease | None]) -> None:
+    """The ``with`` was left and its exit did not run."""
+    lease = granted[0] if granted else None
+    if lease is not None and not run.released:
+        context.remove(lease)
+        lease.release_soon(run.outcome())
 
 
 def _release(run: Run[T], granted: list[Lease | None]) -> None:
@@ -204,8 +217,16 @@ def _release(run: Run[T], granted: list[Lease | None]) -> None:
     run.granted(lease)
     context.remove(lease)
     try:
-        lease.release(run.outcome())
+        _give_back(lease, run.outcome())
     except CoordinationError as error:
         # The work is done and its ending is the caller's; the lease runs out by itself.
         log.warning("release.unconfirmed name=%s token=%d error=%s", run.name, lease.token, error)
     run.released = True
+
+
+def _give_back(lease: Lease, outcome: Outcome) -> None:
+    try:
+        lease.release(outcome)
+    except UsageError:
+        # A generator may be collected, and its ``with`` left, on a thread that must not block.
+        lease.release_soon(outcome)
