@@ -1,0 +1,73 @@
+"""The compiled table against the model, on random scripts: answers, events and state, byte by byte, after every batch.
+
+Three machines play each script: the table, the model, and a table with another seed; one of them is now and then replaced by what its own
+snapshot says. A witness of I1 to I7 looks on.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cluster import limits
+from cluster._table import LeaseTable
+from tests.table.model import Model
+from tests.table.scripts import Author, Stage, perform
+
+QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+
+def play(rng: random.Random, batches: int) -> None:
+    """One script. Small limits make their edges come up."""
+    leases_max = rng.choice([4, 12, limits.LEASES_MAX])
+    sessions_max = rng.choice([2, 4, limits.SESSIONS_MAX])
+    sweep_max = rng.choice([1, 2, 3, limits.SWEEP_MAX_PER_BATCH])
+    author = Author(rng, names=rng.choice([1, 2, 3, 8]), ids=rng.choice([2, 4, 8]), ops_max=rng.choice([1, 5, 12]))
+    stage = Stage(
+        [
+            LeaseTable(leases_max=leases_max, sessions_max=sessions_max, sweep_max=sweep_max),
+            Model(leases_max=leases_max, sessions_max=sessions_max, sweep_max=sweep_max),
+            LeaseTable(seed=rng.randrange(2**64), leases_max=leases_max, sessions_max=sessions_max, sweep_max=sweep_max),
+        ],
+        sweep_max,
+    )
+    perform(stage, author, batches)
+
+
+@pytest.mark.fast
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=60, derandomize=True, database=None, deadline=None, suppress_health_check=QUIET)
+def test_table_and_model_agree_on_short_scripts__I1_to_I7(rng: random.Random) -> None:
+    play(rng, 10)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("seed", range(3))
+def test_table_and_model_agree__I1_to_I7(seed: int) -> None:
+    for script in range(20):
+        play(random.Random(seed * 1_000 + script), 60)
+
+
+@pytest.mark.parametrize("seed", range(10, 14))
+def test_table_and_model_agree_on_long_scripts__I1_to_I7(seed: int) -> None:
+    for script in range(10):
+        play(random.Random(seed * 1_000 + script), 400)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=2_000, derandomize=True, database=None, deadline=None, suppress_health_check=QUIET)
+def test_table_and_model_agree_on_many_short_scripts__I1_to_I7(rng: random.Random) -> None:
+    play(rng, 20)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_table_and_model_agree_on_many_scripts__I1_to_I7(seed: int) -> None:
+    for script in range(600):
+        play(random.Random(seed * 1_000 + script), 100)
