@@ -51,16 +51,18 @@ class Stage:
         self.directory = Path(tempfile.mkdtemp(prefix="tenure-demo-"))
         self.addresses = [f"127.0.0.1:{port}" for port in _free_ports(3)]
         self.nodes = [self._node(address) for address in self.addresses]
-        self.workers = [self._worker(number, name, lease_s, run_s) for number in range(1, workers + 1)]
+        self.workers = [self._worker(number, workers, name, lease_s, run_s) for number in range(1, workers + 1)]
 
     def _node(self, address: str) -> Actor:
         argv = ["cluster.cli.leash", "node", "--listen", address, "--peers", ",".join(self.addresses)]
         argv += ["--data-dir", str(self.directory / address.replace(":", "-")), "--log-level", "info"]
         return Actor(address, argv, self.directory / f"node-{address.rpartition(':')[2]}.log")
 
-    def _worker(self, number: int, name: str, lease_s: float, run_s: float) -> Actor:
+    def _worker(self, number: int, workers: int, name: str, lease_s: float, run_s: float) -> Actor:
         argv = ["cluster.cli.demo_worker", "--connect", ",".join(self.addresses), "--name", name]
         argv += ["--log", str(self._runs_path(number)), "--lease", str(lease_s), "--run", str(run_s)]
+        # Long enough for one's turn, so that nobody loses the place in the line.
+        argv += ["--wait", str(lease_s + workers * run_s * 2)]
         return Actor(f"worker {number}", argv, self.directory / f"worker-{number}.log")
 
     def _runs_path(self, number: int) -> Path:

@@ -14,10 +14,33 @@ from pathlib import Path
 from cluster.cli.door import open_coordinator
 from cluster.cli.leash import hold
 from cluster.cli.runs import RunLog
+from cluster.client import Lease
 from cluster.errors import CoordinationError
 
 _LOOK_S = 0.02
-_WAIT_S = 1.0
+
+
+class Worker:
+    """A run is finished when TERM comes; waiting for a turn is not."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._working = False
+
+    def stop(self, _number: int, _frame: object) -> None:
+        self.stopped = True
+        if not self._working:
+            sys.exit(0)
+
+    def work(self, lease: Lease, log: RunLog, run_s: float) -> None:
+        self._working = True
+        with lease:
+            log.begin(lease.token)
+            until = time.monotonic() + run_s
+            while time.monotonic() < until and lease.confidence != "lost":
+                time.sleep(_LOOK_S)
+            log.end(lease.token)
+        self._working = False
 
 
 def main() -> int:
@@ -27,26 +50,21 @@ def main() -> int:
     parser.add_argument("--log", required=True, type=Path)
     parser.add_argument("--lease", required=True, type=float)
     parser.add_argument("--run", required=True, type=float)
+    parser.add_argument("--wait", required=True, type=float)
     args = parser.parse_args()
     args.connect = tuple(args.connect.split(","))
     args.secret_file, args.timeout = None, 5.0
-    stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _frame: stopped.append(number))
+    worker = Worker()
+    signal.signal(signal.SIGTERM, worker.stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     hold()
     log = RunLog(args.log)
     with open_coordinator(args) as coordinator:
-        while not stopped:
+        while not worker.stopped:
             try:
-                lease = coordinator.acquire(args.name, lease_time=args.lease, wait_time=_WAIT_S, auto_extend=True)
-                if lease is None:
-                    continue
-                with lease:
-                    log.begin(lease.token)
-                    until = time.monotonic() + args.run
-                    while time.monotonic() < until and lease.confidence != "lost":
-                        time.sleep(_LOOK_S)
-                    log.end(lease.token)
+                lease = coordinator.acquire(args.name, lease_time=args.lease, wait_time=args.wait, auto_extend=True)
+                if lease is not None:
+                    worker.work(lease, log, args.run)
             except CoordinationError as error:
                 sys.stderr.write(f"{type(error).__name__}: {error}\n")
     return 0

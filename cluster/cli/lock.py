@@ -172,7 +172,11 @@ async def _run(lease: AsyncLease, args: argparse.Namespace, signals: asyncio.Que
     finally:
         command.close()
     # The lease is given back only now, when nothing of the command runs any more.
-    await lease.release()
+    try:
+        await lease.release()
+    except CoordinationError as error:
+        # How the command ended is known and counts.
+        complain(CoordinationError(f"{error.detail}", f"{lease.name!r} becomes free when its lease runs out"), 0)
     return status
 
 

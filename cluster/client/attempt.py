@@ -89,6 +89,8 @@ class AcquireCall(Call):
     def joined(self, session: Session) -> None:
         """Its session is open."""
         self.session = session
+        if self.spec.wait_ms:
+            session.stand_in_line(self)
         self._engine.submit(self, self.limit)
 
     @property
@@ -129,6 +131,7 @@ class AcquireCall(Call):
             self._deliver(None)
         elif status == Status.SESSION_ENDED and self.session is not None:
             ended, self.session = self.session, None
+            ended.step_out(self)
             ended.end("session_ended")
             self._ask()
         else:
@@ -153,10 +156,16 @@ class AcquireCall(Call):
 
     # Endings.
 
+    def _settled(self) -> None:
+        """Its caller waits no longer."""
+        self._engine.attempts.discard(self)
+        if self.session is not None:
+            self.session.step_out(self)
+
     def fail(self, error: CoordinationError) -> None:
         waiter, self._waiter = self._waiter, None
         self.phase = Phase.OVER
-        self._engine.attempts.discard(self)
+        self._settled()
         if waiter is not None:
             waiter.finish(None, error)
 
@@ -167,7 +176,7 @@ class AcquireCall(Call):
             self._engine.let_go(self._cores)
         elif self.phase is Phase.WAITING:
             self._waiter = None
-            self._engine.attempts.discard(self)
+            self._settled()
             if self.state in (State.NEW, State.DONE):
                 # It waits for its session to open.
                 self.phase = Phase.OVER
@@ -179,7 +188,7 @@ class AcquireCall(Call):
         elif self.phase is Phase.CONFIRMING:
             self._waiter = None
             self.phase = Phase.ORPHAN
-            self._engine.attempts.discard(self)
+            self._settled()
 
     def close(self) -> None:
         """The coordinator closes: the caller is told, and nothing is left behind."""
@@ -272,7 +281,7 @@ class AcquireCall(Call):
 
     def _deliver(self, cores: list[LeaseCore] | None) -> None:
         waiter, self._waiter = self._waiter, None
-        self._engine.attempts.discard(self)
+        self._settled()
         self.phase = Phase.OVER if cores is None else Phase.DELIVERED
         if cores is not None:
             bind_gone(waiter, self.gone)

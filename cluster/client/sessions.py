@@ -2,9 +2,10 @@
 
 Knows: when a session is renewed, what an answer means for all of its leases. Must not know: the work under the leases, connections.
 
-A session is renewed from a third of its lease time on, while at least one lease hangs on it; an idle one is left to run out. Its deadline
-moves only by answers whose ``revoked_count`` is the known one. Another count means that some lease has left the session: each
-is checked by itself first, and only then does the new deadline count for those that are still on it.
+A session is renewed from a third of its lease time on, while a lease hangs on it or an acquisition that joins it stands in line (which
+would lose its place if its session ended before its turn); an idle one is left to run out. Its deadline moves only by answers whose
+``revoked_count`` is the known one. Another count means that some lease has left the session: each is checked by itself first, and only
+then does the new deadline count for those that are still on it.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class Session:
         id: the cluster's number for it; 0 while it is not open.
         deadline: until when it certainly lives, by this process's clock.
         leases: the live leases that hang on it.
+        waiting: the acquisitions in line that will join it.
         ended: no lease may join any more.
     """
 
@@ -100,6 +102,7 @@ class Session:
         self.id = 0
         self.deadline = 0.0
         self.leases: dict[LeaseCore, None] = {}
+        self.waiting: set[AcquireCall] = set()
         self.ended = False
         self._anchor = 0.0
         self._revoked = 0
@@ -116,7 +119,7 @@ class Session:
     @property
     def renewing(self) -> bool:
         """Whether it goes on living: something else hangs on it."""
-        return bool(self.leases) and not self.ended
+        return bool(self.leases or self.waiting) and not self.ended
 
     @property
     def timers(self) -> int:
@@ -185,7 +188,17 @@ class Session:
     def detach(self, core: LeaseCore) -> None:
         if self.leases.pop(core, core) is core:
             return
-        if not self.leases:
+        if not self.leases and not self.waiting:
+            self._rest()
+
+    def stand_in_line(self, attempt: AcquireCall) -> None:
+        self.waiting.add(attempt)
+        self._arm_renewal()
+
+    def step_out(self, attempt: AcquireCall) -> None:
+        """Granted or given up. A grant that hangs on this session is attached before."""
+        self.waiting.discard(attempt)
+        if not self.leases and not self.waiting:
             self._rest()
 
     def _rest(self) -> None:
@@ -213,7 +226,7 @@ class Session:
     # Renewing.
 
     def _arm_renewal(self, *, pause_s: float | None = None) -> None:
-        if self._timer is not None or self._renewal is not None or not self.leases or self.ended:
+        if self._timer is not None or self._renewal is not None or self.ended or not (self.leases or self.waiting):
             return
         if pause_s is None:
             lease_s = self.lease_ms / 1000
@@ -316,7 +329,7 @@ class Sessions:
         """Give the attempt a session of its lease time, opening one if need be."""
         lease_ms = attempt.spec.lease_ms
         session = self._by_lease_ms.get(lease_ms)
-        if session is not None and session.id and not session.leases and session.deadline <= self._engine.clock():
+        if session is not None and session.id and not session.renewing and session.deadline <= self._engine.clock():
             # Idle for longer than it lives. It may still be there, but a new one costs no more than being refused.
             session.end("session_ended")
             session = None
