@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 PING_EVERY_S: Final = 0.9
 UNHEARD_S: Final = 3.0
 LATE_S: Final = 0.5
+LOST_SPREAD_S: Final = 0.05
 ADOPT_AFTER_S: Final = 5.0
 # A question that changes nothing, wherever it is asked and however late: take an acquisition out of a queue that it does not stand in.
 _PROBE: Final = (int(Op.CANCEL), bytes(16))
@@ -190,7 +191,10 @@ class Link:
         logger.info("link.lost address=%s leading=%s reason=%s", wire.address, self.leading, reason)
         self._seek.failed(wire.address, reason, None, self._env.clock(), scouting=True)
         self._drop(reason)
-        if self._owner.need():
+        if self._owner.need() and not self._closed:
+            # Everybody else has lost this node in the same moment, and the next raft leader takes longer than this to be elected.
+            self._stop_seeking()
+            self._seek_timer = self._env.call_later(self._env.random.uniform(0.0, LOST_SPREAD_S), self._look_again)
             self.want()
 
     def _drop(self, reason: str) -> None:

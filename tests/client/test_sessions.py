@@ -198,7 +198,7 @@ def test_a_revoked_lease_is_lost_and_the_others_live_on() -> None:
         leases = [await held(world, f"job/{n}", 3) for n in range(3)]
         revoked_by(world, "job/1")
         # Not even the push arrives: the next renewal's count tells.
-        await world.until(lambda: leases[1].lost.is_set(), within_s=2)
+        await world.until(leases[1].lost.is_set, within_s=2)
         assert [lease.lost.is_set() for lease in leases] == [False, True, False]
         assert len(world.cluster.of(Op.CHECK)) == 3
         await world.advance(10)
@@ -238,7 +238,7 @@ def test_a_renewal_does_not_prolong_what_was_revoked_before_it__I8() -> None:
             return Fate(late_s=1.0) if request.code == Op.CHECK else None
 
         world.cluster.rules.append(slow_checks)
-        await world.until(lambda: lease.lost.is_set(), within_s=5)
+        await world.until(lease.lost.is_set, within_s=5)
         assert believed
         assert max(believed) <= end
         await lease.release()
