@@ -5,7 +5,7 @@ Knows: the control requests of docs/protocol.md and in which order to check them
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from cluster._table import LeaseTable
@@ -20,6 +20,7 @@ from cluster.server.shapes import fault, is_uint
 from cluster.server.timekeeper import TimeKeeper
 from cluster.server.waiters import Waiter, WaitQueues
 
+TICK_S = 0.001
 _TICK = pack([int(Op.TICK)])
 
 
@@ -53,7 +54,7 @@ class Control:
     def waiter_count(self) -> int:
         return self._queues.count
 
-    def names_changed(self, names: set[bytes]) -> None:
+    def names_changed(self, names: Iterable[bytes]) -> None:
         self._queues.changed(names)
 
     def session_gone(self, session: Session) -> None:
@@ -179,8 +180,8 @@ class Control:
         if host.table.holds(name, waiter.acq_id, host.keeper.stamp()):
             return 0.0
         at_ms = host.table.next_free(name, waiter.max_leaders, host.keeper.stamp())
-        # A millisecond more than the deadline: a lease is live up to and including none of it.
-        return host.keeper.delay_s(at_ms) if at_ms else 0.0
+        # Cluster time moves in whole milliseconds: looking again sooner would find the same.
+        return max(TICK_S, host.keeper.delay_s(at_ms)) if at_ms else 0.0
 
     def propose(self, waiter: Waiter) -> None:
         session = self._host.sessions.get(waiter.conn_id)

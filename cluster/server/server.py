@@ -135,9 +135,9 @@ class Server:
         self.sessions.write(number, frames)
 
     def _happened(self, events: bytes) -> None:
-        touched: set[bytes] = set()
+        touched: dict[bytes, None] = {}
         for kind, name, slot, token, *_ in answers.events_of(events):
-            touched.add(name)
+            touched[name] = None
             if kind == Event.REVOKED or kind == Event.FREED:
                 self.sessions.broadcast(answers.push(int(Push.REVOKED), name, slot, token))
         self.control.names_changed(touched)

@@ -47,6 +47,7 @@ class Host:
         self._clock_base = (0.0, self.rng.uniform(10, 10_000))
         self._parked: list[tuple[int, Callable[..., Any], tuple[Any, ...]]] = []
         self.disk_stalled = False
+        self.envs: list[SimEnv] = []
 
     # Its clock.
 
@@ -91,6 +92,9 @@ class Host:
         self.paused = False
         self._parked.clear()
         self.network.host_died(self)
+        for env in self.envs:
+            env.die()
+        self.envs.clear()
         for disk in self.disks.values():
             if power:
                 disk.crash_power(self.rng)
@@ -98,7 +102,14 @@ class Host:
                 disk.crash_process()
 
     def env(self) -> SimEnv:
-        return SimEnv(self)
+        env = SimEnv(self)
+        self.envs.append(env)
+        return env
+
+    async def awake(self) -> None:
+        """For coroutines that belong to this host: go on only while it is not paused."""
+        while self.paused:
+            await asyncio.sleep(0.01)
 
 
 class SimEnv:
@@ -157,9 +168,14 @@ class SimEnv:
         return Listening(self._host.network, address)
 
     async def dial(self, address: Address, factory: Callable[[], asyncio.Protocol], timeout_s: float) -> Any:
+        await self._host.awake()
         if self._life != self._host.life:
-            raise asyncio.CancelledError
+            raise OSError("this life is over (simulated)")
         return await self._host.network.dial(self._host, address, factory, timeout_s)
+
+    def die(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
     def disk(self, directory: str) -> Disk:
         disks = self._host.disks
