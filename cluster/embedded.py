@@ -18,6 +18,7 @@ from cluster.errors import UsageError
 from cluster.local import LOCAL_ADDRESS, LocalNode
 from cluster.node import Node, NodeConfig
 from cluster.ports import Connection, Env, Hello, Welcome
+from cluster.storage import Durability
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +29,8 @@ ELECTIONS: Final = {
     "default": (0.3, 0.6, 0.075),
     "region": (1.0, 2.0, 0.25),
 }
-"""Named rhythms: shortest and longest election timeout and heartbeat, in seconds. ``low`` for a quiet local network, ``region`` for round trips of
-about 100 ms."""
+"""Named rhythms: shortest and longest election timeout and heartbeat, in seconds. ``low`` for a quiet local network, ``region`` for
+round trips of about 100 ms."""
 
 R = TypeVar("R")
 
@@ -71,7 +72,7 @@ def _config(
     single: bool,
     data_dir: str | None,
     ephemeral: bool,
-    durability: str,
+    durability: Durability,
     secret: bytes | str | None,
     insecure: bool,
     advertise: str | None,
@@ -104,7 +105,7 @@ def join(
     single: bool = False,
     data_dir: str | None = None,
     ephemeral: bool = False,
-    durability: str = "fsync",
+    durability: Durability = "fsync",
     node_id: str | None = None,
     secret: bytes | str | None = None,
     insecure: bool = False,

@@ -17,11 +17,11 @@ from cluster.limits import ELECTION_TIMEOUT_MAX_S, ELECTION_TIMEOUT_MIN_S, HEART
 from cluster.net import NodeNet, check_exposure, memory_pair
 from cluster.ports import Connection, Env, Hello, Welcome
 from cluster.server.server import Server
-from cluster.storage import Storage, open_storage
+from cluster.storage import Durability, Storage, open_storage
 
 logger = logging.getLogger(__name__)
 
-DURABILITIES = ("fsync", "process")
+DURABILITIES: tuple[Durability, ...] = ("fsync", "process")
 READY_POLL_S = 0.01
 
 
@@ -47,7 +47,7 @@ class NodeConfig:
     advertise: Address | None = None
     data_dir: str | None = None
     ephemeral: bool = False
-    durability: str = "fsync"
+    durability: Durability = "fsync"
     single: bool = False
     secret: bytes | None = None
     insecure: bool = False
@@ -132,8 +132,8 @@ class Node:
             CoordinationError: damaged data. The message names the file.
         """
         config.check()
-        directory = None if config.ephemeral else config.data_dir or f"tenure-data/{config.advertise or config.listen}".replace("unix:", "")
-        storage = open_storage(env, directory, "memory" if config.ephemeral else config.durability)
+        directory = config.data_dir or f"tenure-data/{config.advertise or config.listen}".replace("unix:", "")
+        storage = open_storage(env, None, "memory") if config.ephemeral else open_storage(env, directory, config.durability)
         try:
             node = cls(env, config, storage, fatal)
             await node.net.start()
@@ -153,8 +153,9 @@ class Node:
         while self.raft.leader is None or (self.raft.is_leader and not self.server.batcher.serving):
             if self._env.clock() >= until:
                 missing = [peer for peer in self._config.peers if peer != self.address and peer not in self.net.connected()]
+                unreached = f"; not reached: {', '.join(missing)}" if missing else ""
                 raise Unavailable(
-                    f"node {self.address} found no raft leader within {timeout_s:g} s" + (f"; not reached: {', '.join(missing)}" if missing else ""),
+                    f"node {self.address} found no raft leader within {timeout_s:g} s{unreached}",
                     "start a majority of the nodes, and check the addresses in peers",
                 )
             await asyncio.sleep(READY_POLL_S)

@@ -1,6 +1,7 @@
 """One raft entry in flight: what arrives meanwhile becomes the next batch.
 
-Knows: the intake, the batch header, which batch is under way and who waits for its answers. Must not know: what the operations mean, sockets.
+Knows: the intake, the batch header, which batch is under way and who waits for its answers. Must not know: what the operations mean,
+sockets.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def header_of(batch: bytes) -> tuple[int, int]:
 class Batcher:
     """Collects operations, seals them with a stamp, proposes them, and hands out the answers.
 
-    ``deliver(conn_id, frames)`` writes ready frames to a connection; answers of operations that came through ``submit`` go to their callback.
-    ``refusal`` makes the answer for what could not be proposed, since this node is no longer the raft leader.
+    ``deliver(conn_id, frames)`` writes ready frames to a connection; answers of operations that came through ``submit`` go to their
+    callback. ``refusal`` makes the answer for what could not be proposed, since this node is no longer the raft leader.
     """
 
     def __init__(

@@ -24,6 +24,11 @@ TICK_S = 0.001
 _TICK = pack([int(Op.TICK)])
 
 
+def _is_request(value: Any) -> bool:
+    """``[number, epoch, operation]``, the number above 0."""
+    return isinstance(value, list) and len(value) == 3 and is_uint(value[0]) and value[0] > 0 and is_uint(value[1])
+
+
 class Host(Protocol):
     """The parts of the server that requests act on."""
 
@@ -75,7 +80,7 @@ class Control:
         except ValueError as error:
             session.connection.close(f"protocol error: {error}")
             return
-        if not isinstance(request, list) or len(request) != 3 or not is_uint(request[0]) or not request[0] or not is_uint(request[1]):
+        if not _is_request(request):
             session.connection.close("protocol error: a request is [number, epoch, operation]")
             return
         rid, epoch, operation = request
@@ -161,7 +166,8 @@ class Control:
         if older is not None:
             return answers.bad_request("this acquisition waits already")
         until = self._env.clock() + min(wait_ms, 1 << 40) / 1000.0
-        self._queues.arrive(Waiter(session.number, rid, acq_id, names, inner[4], pack(inner), until, client=session.connection.hello.incarnation))
+        client = session.connection.hello.incarnation
+        self._queues.arrive(Waiter(session.number, rid, acq_id, names, inner[4], pack(inner), until, client=client))
         return None
 
     def _cancel(self, session: Session, acq_id: bytes) -> bytes:

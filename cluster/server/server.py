@@ -1,7 +1,8 @@
 """The server of one node: applies the log to the table, and serves clients while this node is the raft leader.
 
 Knows: when a reign begins and ends, what follows from an applied batch. Must not know: sockets, how the log replicates. Decisions live
-elsewhere: the stamp in ``timekeeper``, what travels together in ``batcher``, who is next in ``waiters``, what a request means in ``control``.
+elsewhere: the stamp in ``timekeeper``, what travels together in ``batcher``, who is next in ``waiters``, what a request means in
+``control``.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from collections.abc import Callable
 class TimeKeeper:
     """Stamps batches while this node is the raft leader.
 
-    Having applied its own epoch entry, a leader stamps with ``T_B + (now - a)``: ``B`` is the last accepted batch before that entry, ``a`` the
-    moment at which this node applied ``B``. Nothing is applied before it was stamped, so ``a`` is not earlier than the stamping of ``B``,
-    and cluster time cannot run ahead of real time. The base stays for the whole epoch: renewing it would lose the commit delay each time.
+    Having applied its own epoch entry, a leader stamps with ``T_B + (now - a)``: ``B`` is the last accepted batch before that entry, ``a``
+    the moment at which this node applied ``B``. Nothing is applied before it was stamped, so ``a`` is not earlier than the stamping of
+    ``B``, and cluster time cannot run ahead of real time. The base stays for the whole epoch: renewing it would lose the commit delay each time.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -26,7 +26,7 @@ class TimeKeeper:
         self.leading = False
 
     def applied(self, time_ms: int) -> None:
-        """An accepted batch (not an epoch entry, not a refused one) has just been applied, or a snapshot loaded; cluster time is now ``time_ms``."""
+        """Cluster time is now ``time_ms``: an accepted batch (no epoch entry, no refused one) was just applied, or a snapshot loaded."""
         self._last_ms = time_ms
         self._last_at = self._clock()
 

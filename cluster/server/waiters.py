@@ -2,9 +2,9 @@
 
 Knows: the queues, who is first, when to look again. Must not know: sockets, the log, how an operation is encoded.
 
-A waiter stands in the queue of each of its names from the moment it arrives, also while its first try is under way, so that nobody overtakes
-it. Only a waiter that is first in all of its queues is proposed, one at a time per name. Order is kept within one reign of a raft leader.
-Prior art: the queue of ZooKeeper's lock recipe, without its nodes to clean up.
+A waiter stands in the queue of each of its names from the moment it arrives, also while its first try is under way, so that nobody
+overtakes it. Only a waiter that is first in all of its queues is proposed, one at a time per name. Order is kept within one reign of a raft
+leader. Prior art: the queue of ZooKeeper's lock recipe, without its nodes to clean up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Cluster time never runs faster than real time, over random schedules of leaders that come, go and lag.
 
-The schedule is a log of epoch entries, accepted batches and refused ones; nodes apply it late, each by its own clock. For batches p before q
-the rule promises T_q - T_p <= r(q) - r(p), with r the real time of stamping. Two tempting variants are shown to break it or to lose time.
+The schedule is a log of epoch entries, accepted batches and refused ones; nodes apply it late, each by its own clock. For batches p
+before q the rule promises T_q - T_p <= r(q) - r(p), with r the real time of stamping. Two tempting variants are shown to break it
+or to lose time.
 """
 
 from __future__ import annotations

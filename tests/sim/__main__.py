@@ -28,7 +28,8 @@ def main() -> int:
             verdict = run(seed, args.seconds, args.nodes)
         except Exception:
             failed.append(seed)
-            sys.stdout.write(f"seed {seed} FAILED; again: python -m tests.sim --seed {seed} --seconds {args.seconds:g} --nodes {args.nodes} --log\n")
+            again = f"python -m tests.sim --seed {seed} --seconds {args.seconds:g} --nodes {args.nodes} --log"
+            sys.stdout.write(f"seed {seed} FAILED; again: {again}\n")
             traceback.print_exc(file=sys.stdout)
             continue
         if args.count == 1:

@@ -48,6 +48,8 @@ class Host:
         self._parked: list[tuple[int, Callable[..., Any], tuple[Any, ...]]] = []
         self.disk_stalled = False
         self.envs: list[SimEnv] = []
+        self._awake = asyncio.Event()
+        self._awake.set()
 
     # Its clock.
 
@@ -79,9 +81,11 @@ class Host:
 
     def pause(self) -> None:
         self.paused = True
+        self._awake.clear()
 
     def resume(self) -> None:
         self.paused = False
+        self._awake.set()
         parked, self._parked = self._parked, []
         for life, fn, args in parked:
             self.loop.call_soon(self._run, life, fn, args)
@@ -90,6 +94,7 @@ class Host:
         """The process is gone; with ``power`` also what its disks had not synced."""
         self.life += 1
         self.paused = False
+        self._awake.set()
         self._parked.clear()
         self.network.host_died(self)
         for env in self.envs:
@@ -108,8 +113,7 @@ class Host:
 
     async def awake(self) -> None:
         """For coroutines that belong to this host: go on only while it is not paused."""
-        while self.paused:
-            await asyncio.sleep(0.01)
+        await self._awake.wait()
 
 
 class SimEnv:

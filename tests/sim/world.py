@@ -15,6 +15,7 @@ from cluster.address import Address
 from cluster.client import Coordinator, TcpDoor
 from cluster.errors import CoordinationError, LeaseLostError
 from cluster.node import Node, NodeConfig
+from cluster.storage import Durability
 from tests.sim.host import Host
 from tests.sim.loop import VirtualLoop
 from tests.sim.network import Network
@@ -103,7 +104,7 @@ class Worker:
         wait_s = rng.choice([0.0, 0.2, 3.0])
         slots = rng.random() < 0.2
         name = "slots" if slots else rng.choice(NAMES)
-        arguments = {"lease_time": lease_s, "wait_time": wait_s, "auto_extend": rng.random() < 0.4, "timeout": 2.0}
+        arguments: dict[str, Any] = {"lease_time": lease_s, "wait_time": wait_s, "auto_extend": rng.random() < 0.4, "timeout": 2.0}
         if slots:
             arguments["max_leaders"] = 2
         if rng.random() < 0.1:
@@ -151,7 +152,7 @@ class Worker:
 class World:
     """Everything of one seed."""
 
-    def __init__(self, seed: int, nodes: int = 3, workers: int = 3, durability: str = "fsync") -> None:
+    def __init__(self, seed: int, nodes: int = 3, workers: int = 3, durability: Durability = "fsync") -> None:
         self.seed = seed
         self.rng = random.Random(seed)
         self.loop = VirtualLoop()
@@ -168,7 +169,7 @@ class World:
     def _host(self, name: str) -> Host:
         return Host(name, self.loop, self.network, self.rng.getrandbits(64))
 
-    def _node(self, address: str, peers: tuple[str, ...], durability: str) -> SimNode:
+    def _node(self, address: str, peers: tuple[str, ...], durability: Durability) -> SimNode:
         config = NodeConfig(
             listen=Address.parse(address), peers=peers, data_dir="data", durability=durability, insecure=True
         )
