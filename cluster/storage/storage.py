@@ -5,6 +5,7 @@ Knows: the rules between meta, journal and snapshot. Must not know: their format
 
 from __future__ import annotations
 
+import errno
 import logging
 import posixpath
 from collections.abc import Callable
@@ -76,8 +77,8 @@ def open_storage(
         segment_bytes: size of a journal segment.
 
     Raises:
-        UsageError: the directory cannot be used: another process has it, it is not a directory, or this user may not
-        read and write it. StorageDamaged: what is in it is not what was written. Nothing was changed.
+        UsageError: the directory cannot be used: another node has it, it is not a directory, or this user may not read and write it.
+        StorageDamaged: what is in it is not what was written. Nothing was changed.
         CoordinationError: the disk failed or is full.
     """
     if directory is None or durability == "memory":
@@ -119,7 +120,7 @@ def _explain(error: OSError, directory: str) -> CoordinationError:
         return UsageError(
             f"data directory {directory!r} is not a directory", "Name a directory, or a path where one can be made"
         )
-    if isinstance(error, PermissionError):
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         hint = "Make it readable and writable for the user that runs this node (mode 0700), or name another directory"
         return UsageError(f"data directory {directory!r} cannot be used: {reason}", hint)
     return CoordinationError(

@@ -89,6 +89,7 @@ class SimDisk:
         calls: how many disk calls there were, over all lives.
         crash_at: the call (counting from 1) inside which the node ends; a write may then have been done in part.
         faults: call -> the error that it raises. A failed sync loses what it should have kept, also for later syncs.
+        failing: kind of call (as in ``log``) -> the error that every such call raises.
         capacity_bytes: when the files' sizes would exceed this, the call raises ENOSPC.
         log: every call as ``"kind name"``.
     """
@@ -97,6 +98,7 @@ class SimDisk:
     calls: int = 0
     crash_at: int = 0
     faults: dict[int, OSError] = field(default_factory=dict)
+    failing: dict[str, OSError] = field(default_factory=dict)
     capacity_bytes: int = 1 << 62
     log: list[str] = field(default_factory=list)
     _names: dict[str, _Inode] = field(default_factory=dict)
@@ -187,12 +189,12 @@ class SimDisk:
     # One call.
 
     def call(self, life: _Life, kind: str, name: str) -> bool:
-        """Count a call. True: the node ends inside it. Raises the fault that is planned for it."""
+        """Count a call. True: the node ends inside it. Raises the fault that is planned for it, before anything is done."""
         if life.over:
             raise Crash(f"{kind} {name} in a life that is over")
         self.calls += 1
         self.log.append(f"{kind} {name}")
-        if (error := self.faults.get(self.calls)) is not None:
+        if (error := self.faults.get(self.calls) or self.failing.get(kind)) is not None:
             raise error
         return self.calls == self.crash_at
 
