@@ -52,7 +52,9 @@ def ranges(code: int, arguments: list[Any]) -> list[Any]:
         return NAME.fullmatch(value) is not None
 
     def names(value: list[bytes]) -> bool:
-        return 1 <= len(value) <= limits.ACQUIRE_ALL_MAX_NAMES and len(set(value)) == len(value) and all(map(name, value))
+        return (
+            1 <= len(value) <= limits.ACQUIRE_ALL_MAX_NAMES and len(set(value)) == len(value) and all(map(name, value))
+        )
 
     def lease_ms(value: int) -> bool:
         return limits.LEASE_MIN_MS <= value <= limits.LEASE_MAX_MS

@@ -1,7 +1,7 @@
 """A witness of I1 to I7: sees what goes into a table and what comes out, and says which invariant was broken.
 
-Knows: the invariants, the formats. Must not know: the model, how answers are found. Made to catch a model or a table that is wrong in itself,
-whatever the other one says.
+Knows: the invariants, the formats. Must not know: the model, how answers are found. Made to catch a model or a table that is wrong in
+itself, whatever the other one says.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from tests.table.packing import HEADER, Unreadable, decode, decode_all
 
 GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED = range(1, 8)
-SESSION_OPEN = 12
+ACQUIRE, ACQUIRE_ALL, SESSION_OPEN = 1, 2, 12
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,18 @@ class State:
     def __init__(self, snapshot: bytes) -> None:
         state, end = decode(snapshot)
         assert end == len(snapshot), "I6: bytes after the snapshot"
-        _, self.level, self.epoch, self.now, self.next_token, self.cluster_id, self.grants_from, self.longest_ms, sessions, leases = state
+        (
+            _,
+            self.level,
+            self.epoch,
+            self.now,
+            self.next_token,
+            self.cluster_id,
+            self.grants_from,
+            self.longest_ms,
+            sessions,
+            leases,
+        ) = state
         self.sessions = {row[0]: row[1] for row in sessions}
         self.leases = {row[3]: Row(*row) for row in leases}
         assert list(self.sessions) == sorted(self.sessions), "I6: sessions out of order"
@@ -64,7 +75,10 @@ def check_state(state: State) -> None:
     owners: set[tuple[bytes, bytes]] = set()
     by_name: dict[bytes, list[Row]] = {}
     for lease in state.leases.values():
-        assert places.setdefault((lease.name, lease.slot), lease.token) == lease.token, f"I1: two leases in slot {lease.slot} of {lease.name!r}"
+        place = (lease.name, lease.slot)
+        assert places.setdefault(place, lease.token) == lease.token, (
+            f"I1: two leases in slot {lease.slot} of {lease.name!r}"
+        )
         assert 0 < lease.token < state.next_token, "I2: a token that was not given out"
         assert lease.token not in state.sessions, "I2: a lease and a session with one number"
         assert not lease.session or state.sessions[lease.session] > state.now, "a lease on a session that is over"
@@ -75,7 +89,16 @@ def check_state(state: State) -> None:
             owners.add((lease.name, lease.acq_id))
     for name, occupants in by_name.items():
         limit = min(lease.max_leaders for lease in occupants)
-        assert len(occupants) <= limit, f"I1: {len(occupants)} occupants of {name!r}, where one asked for at most {limit}"
+        assert len(occupants) <= limit, (
+            f"I1: {len(occupants)} occupants of {name!r}, where one asked for at most {limit}"
+        )
+
+
+def numbers_in(operation: int, answer: list[Any]) -> set[int]:
+    """The tokens or the session of a good answer to an acquire or the opening of a session."""
+    if operation in (ACQUIRE, SESSION_OPEN):
+        return {answer[1]}
+    return {grant[0] for grant in answer[1]} if operation == ACQUIRE_ALL else set()
 
 
 class Witness:
@@ -96,7 +119,7 @@ class Witness:
         happened = decode_all(events)
         check_state(after)
         self._check_time(after)
-        self._check_answers(batch, answers)
+        self._check_answers(batch, answers, happened)
         self._check_sweep(happened, after)
         for event in happened:
             self._follow(*event)
@@ -112,22 +135,25 @@ class Witness:
         assert after.level >= self.before.level, "I3: the level went back"
         assert after.next_token >= self.before.next_token, "I2: the token counter went back"
 
-    def _check_answers(self, batch: bytes, answers: list[Any]) -> None:
+    def _check_answers(self, batch: bytes, answers: list[Any], happened: list[Any]) -> None:
         expected = 0
         if len(batch) >= HEADER.size:
             level, zero, zeros, count, _, _ = HEADER.unpack_from(batch)
             expected = count if level == 1 and not zero and not zeros and count <= len(batch) - HEADER.size else 0
         assert len(answers) == expected, f"I7: {len(answers)} answers to {expected} operations"
         at = HEADER.size
+        told: set[int] = set()
         for answer in answers:
             try:
                 operation, at = decode(batch, at)
             except Unreadable:
                 break
-            if answer[0] == 0 and isinstance(operation, list) and operation[0] == SESSION_OPEN:
-                assert answer[1] not in self.ended, "I2: a session's number was used before"
-            if answer[0] == 0 and isinstance(operation, list) and operation[0] == 1:
-                assert answer[1] not in self.ended, "I5: an ended token was granted again"
+            if answer[0] != 0 or not isinstance(operation, list):
+                continue
+            numbers = numbers_in(operation[0], answer)
+            assert not self.ended & numbers, "I5: an ended number was given out again"
+            told |= numbers
+        assert told >= {event[3] for event in happened if event[0] == GRANTED}, "I4: granted, and nobody was told"
 
     def _check_sweep(self, happened: list[Any], after: State) -> None:
         """Before the first other event stand at most the cap's expiries of the sweep, and those that a grant needed."""
@@ -151,7 +177,9 @@ class Witness:
         place = (name, slot)
         if kind == GRANTED:
             occupant = self.slots.get(place)
-            assert occupant is None or occupant in self.released, f"I7: {name!r} was granted before the end of {occupant} was reported"
+            assert occupant is None or occupant in self.released, (
+                f"I7: {name!r} was granted before the end of {occupant} was reported"
+            )
             assert token > self.newest, "I2: tokens do not rise"
             if occupant is not None:
                 self.ended.add(occupant)
@@ -164,7 +192,7 @@ class Witness:
             assert token not in self.released, "I5: released twice"
             self.released.add(token)
         elif kind != MARKED:
-            assert (kind == VACATED) <= (token in self.released), "I7: vacated without a release"
+            assert kind == FREED or (kind == VACATED) == (token in self.released), "I7: the wrong name for an end"
             self.ended.add(token)
             del self.slots[place]
 
@@ -184,11 +212,19 @@ class Witness:
             if earlier is None:
                 continue
             same = ("acq_id", "name", "slot", "granted", "lease_ms", "min_ms", "max_leaders", "node_id", "metadata")
-            assert all(getattr(lease, field) == getattr(earlier, field) for field in same), "I4: a lease changed what it is"
+            assert all(getattr(lease, field) == getattr(earlier, field) for field in same), (
+                "I4: a lease changed what it is"
+            )
+            if self.before.ends(earlier) <= after.now:
+                # The end may have moved from its session to itself; it is the same end.
+                untouched = (self.before.ends(earlier), earlier.flags)
+                assert (after.ends(lease), lease.flags) == untouched, "I7: a lease that was over was touched"
             if token not in marked:
                 assert lease.flags == earlier.flags, "I4: flags changed without an event"
                 assert after.ends(lease) >= self.before.ends(earlier), "I4: a lease was shortened"
-                assert earlier.flags == 0 or after.ends(lease) == self.before.ends(earlier), "I4: a revoked or dead lease was extended"
+                assert earlier.flags == 0 or after.ends(lease) == self.before.ends(earlier), (
+                    "I4: a revoked or dead lease was extended"
+                )
 
     def _check_nothing_changed(self, after: State) -> None:
         assert after.next_token == self.before.next_token, "I4: a refusal took a token"

@@ -141,7 +141,10 @@ class Model:
 
     def over(self) -> list[Lease]:
         """In the order in which they are swept."""
-        return sorted((lease for lease in self.leases if self.ends(lease) <= self.now), key=lambda lease: (self.ends(lease), lease.token))
+        return sorted(
+            (lease for lease in self.leases if self.ends(lease) <= self.now),
+            key=lambda lease: (self.ends(lease), lease.token),
+        )
 
     def sweep(self) -> None:
         for lease in self.over()[: self.sweep_max]:
@@ -161,7 +164,10 @@ class Model:
 
     def occupants(self, name: bytes) -> list[Lease]:
         """By slot; who is over does not count, swept or not."""
-        return sorted((lease for lease in self.leases if lease.name == name and self.ends(lease) > self.now), key=lambda lease: lease.slot)
+        return sorted(
+            (lease for lease in self.leases if lease.name == name and self.ends(lease) > self.now),
+            key=lambda lease: lease.slot,
+        )
 
     def live(self, name: bytes, acq_id: bytes) -> Lease | None:
         for lease in self.occupants(name):
@@ -341,7 +347,9 @@ class Model:
     # State
 
     def snapshot(self) -> bytes:
-        sessions = [[s.id, s.deadline, s.lease_ms, s.revoked_count, s.node_id] for _, s in sorted(self.sessions.items())]
+        sessions = [
+            [s.id, s.deadline, s.lease_ms, s.revoked_count, s.node_id] for _, s in sorted(self.sessions.items())
+        ]
         leases = [
             [
                 lease.acq_id, lease.name, lease.slot, lease.token, lease.granted, lease.deadline, lease.lease_ms, lease.min_ms,
@@ -349,13 +357,24 @@ class Model:
             ]
             for lease in sorted(self.leases, key=lambda lease: lease.token)
         ]  # fmt: skip
-        head = [b"tenure table", self.level, self.epoch, self.now, self.next_token, self.cluster_id, self.grants_from, self.longest_ms]
+        head = [
+            b"tenure table",
+            self.level,
+            self.epoch,
+            self.now,
+            self.next_token,
+            self.cluster_id,
+            self.grants_from,
+            self.longest_ms,
+        ]
         return pack([*head, sessions, leases])
 
     def restore(self, data: bytes) -> None:
         """Only what ``snapshot`` made: nothing is checked."""
         state, _ = decode(data)
-        self.level, self.epoch, self.now, self.next_token, self.cluster_id, self.grants_from, self.longest_ms = state[1:8]
+        self.level, self.epoch, self.now, self.next_token, self.cluster_id, self.grants_from, self.longest_ms = state[
+            1:8
+        ]
         self.sessions = {row[0]: Session(row[0], row[1], row[2], row[4], row[3]) for row in state[8]}
         self.leases = []
         for row in state[9]:

@@ -31,7 +31,9 @@ def pack_anyhow(value: Any, rng: random.Random) -> bytes:
     if isinstance(value, bytes):
         return _in_some_width(len(value), ((0xC4, 1), (0xC5, 2), (0xC6, 4)), rng) + value
     if isinstance(value, list):
-        return _in_some_width(len(value), ((0xDC, 2), (0xDD, 4)), rng) + b"".join(pack_anyhow(item, rng) for item in value)
+        return _in_some_width(len(value), ((0xDC, 2), (0xDD, 4)), rng) + b"".join(
+            pack_anyhow(item, rng) for item in value
+        )
     if value is None or isinstance(value, bool):
         return pack(value)
     return _in_some_width(value, ((0xCC, 1), (0xCD, 2), (0xCE, 4), (0xCF, 8)), rng)
@@ -87,7 +89,9 @@ def decode_all(data: bytes) -> list[Any]:
     return values
 
 
-def batch(operations: Iterable[Any], stamp_ms: int, epoch: int = 1, *, level: int = 1, count: int | None = None) -> bytes:
+def batch(
+    operations: Iterable[Any], stamp_ms: int, epoch: int = 1, *, level: int = 1, count: int | None = None
+) -> bytes:
     """A batch of operations, each a list or the bytes of one."""
     packed = [operation if isinstance(operation, bytes) else pack(operation) for operation in operations]
     return HEADER.pack(level, 0, 0, len(packed) if count is None else count, epoch, stamp_ms) + b"".join(packed)

@@ -16,6 +16,16 @@ from tests.table.packing import batch, decode_all, pack, pack_anyhow
 DELAYS_MS = [0] * 10 + [1, 1, 5, 10, 20, 20, 50, 50, 99, 100, 101, 300, 1_000, 30_000]
 LEASES_MS = [100, 100, 150, 300, 1_000, 5_000]
 LEADERS = [1, 1, 1, 2, 3, 1024]
+NO_OPERATIONS = [
+    b"\xc1",
+    b"\x81\x01\x02",
+    b"\xa1a",
+    b"\xca\0\0\0\0",
+    b"\x91\xd0\x0a",
+    b"\xd4\0\0",
+    b"\xdd\xff\xff\xff\xff",
+    b"\x0a",
+]
 
 
 class Machine(Protocol):
@@ -52,7 +62,11 @@ class Author:
             self.epoch = max(self.epoch, epoch)
             return data
         self.stamp += rng.choice(DELAYS_MS)
-        stamp = self.stamp if rng.randrange(20) else rng.choice([0, -1, self.stamp - 500, limits.STAMP_MAX_MS + 1, 2**63 - 1, -(2**63)])
+        stamp = (
+            self.stamp
+            if rng.randrange(20)
+            else rng.choice([0, -1, self.stamp - 500, limits.STAMP_MAX_MS + 1, 2**63 - 1, -(2**63)])
+        )
         self.asked = [self.operation() for _ in range(rng.randint(0, self.ops_max))]
         encoded = [pack(op) if rng.randrange(8) else pack_anyhow(op, rng) for op in self.asked]
         if rng.randrange(12) == 0 and encoded:
@@ -96,7 +110,8 @@ class Author:
         if kind < 92:
             return [13, *self._holding()]
         others: list[list[Any]] = [
-            [8], [9, rng.choice([0, 1, 1, 256, 2**64 - 1])], [10], [11, rng.choice([b"c" * 16, b"d" * 16, b""]), rng.choice([0, 5_000, 2**50])],
+            [8], [9, rng.choice([0, 1, 1, 256, 2**64 - 1])], [10],
+            [11, rng.choice([b"c" * 16, b"d" * 16, b""]), rng.choice([0, 5_000, 2**50])],
             [0], [14], [], [1], [10, 1],
         ]  # fmt: skip
         return rng.choice(others[:4] if rng.randrange(4) else others)
@@ -105,7 +120,14 @@ class Author:
         rng = self.rng
         lease_ms = rng.choice(LEASES_MS)
         session = self._session() if rng.randrange(2) else 0
-        terms = [lease_ms, rng.choice(LEADERS), rng.choice([0, 0, 50, lease_ms]), session, self._node(), rng.choice([b"", b"", b"meta"])]
+        terms = [
+            lease_ms,
+            rng.choice(LEADERS),
+            rng.choice([0, 0, 50, lease_ms]),
+            session,
+            self._node(),
+            rng.choice([b"", b"", b"meta"]),
+        ]
         if rng.randrange(15) == 0:
             terms[rng.randrange(6)] = rng.choice([0, 2**64 - 1, 10**7, b"x" * 256, b"x" * 4_097, 1_025])
         return terms
@@ -122,7 +144,11 @@ class Author:
         return self.rng.choice([b"", b"host:1", b"host:2"])
 
     def _session(self) -> int:
-        return self.rng.choice([*self.sessions, 0, 7, 2**64 - 1]) if self.rng.randrange(5) == 0 or not self.sessions else self.sessions[-1]
+        return (
+            self.rng.choice([*self.sessions, 0, 7, 2**64 - 1])
+            if self.rng.randrange(5) == 0 or not self.sessions
+            else self.sessions[-1]
+        )
 
     def _holding(self) -> list[Any]:
         """Mostly what was granted lately; sometimes with something wrong."""
@@ -147,7 +173,7 @@ class Author:
             at = rng.randrange(len(operation))
             return operation[:at] + bytes([rng.randrange(256)]) + operation[at + 1 :]
         if how == 2:
-            return rng.choice([b"\xc1", b"\x81\x01\x02", b"\xa1a", b"\xca\0\0\0\0", b"\x91\xd0\x0a", b"\xd4\0\0", b"\xdd\xff\xff\xff\xff", b"\x0a"])
+            return rng.choice(NO_OPERATIONS)
         return operation + operation
 
     def _odd_batch(self) -> bytes:

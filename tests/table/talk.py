@@ -21,7 +21,15 @@ def ident(number: int) -> bytes:
 
 
 def acquire(
-    name: bytes, by: int, *, lease_ms: int = 1_000, max_leaders: int = 1, min_ms: int = 0, session: int = 0, node: bytes = b"", meta: bytes = b""
+    name: bytes,
+    by: int,
+    *,
+    lease_ms: int = 1_000,
+    max_leaders: int = 1,
+    min_ms: int = 0,
+    session: int = 0,
+    node: bytes = b"",
+    meta: bytes = b"",
 ) -> list[Any]:
     return [1, ident(by), name, lease_ms, max_leaders, min_ms, session, node or b"node%d" % by, meta]
 

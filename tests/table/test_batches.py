@@ -154,7 +154,9 @@ NAME = b"a" * limits.NAME_MAX_BYTES
         ([13, ident(1), b"", 1], 2),
     ],
 )
-def test_the_first_argument_out_of_range_is_named_and_the_rest_goes_on__I7(talk: Talk, operation: list[Any], place: int) -> None:
+def test_the_first_argument_out_of_range_is_named_and_the_rest_goes_on__I7(
+    talk: Talk, operation: list[Any], place: int
+) -> None:
     before = talk.state()
     assert talk.all(operation, TICK) == [[INVALID, place], [OK]]
     assert talk.state() == before

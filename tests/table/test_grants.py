@@ -100,7 +100,9 @@ def test_the_smallest_limit_of_all_counts__I1(talk: Talk) -> None:
 
 def test_held_names_the_first_to_leave_and_of_equals_the_smaller_slot(talk: Talk) -> None:
     talk.all(
-        acquire(b"job", 1, max_leaders=3, lease_ms=2_000), acquire(b"job", 2, max_leaders=3), acquire(b"job", 3, max_leaders=3)
+        acquire(b"job", 1, max_leaders=3, lease_ms=2_000),
+        acquire(b"job", 2, max_leaders=3),
+        acquire(b"job", 3, max_leaders=3),
     )
     assert talk.one(acquire(b"job", 4)) == [HELD, b"node2", 1_000, 2, 1]
 
@@ -159,7 +161,10 @@ def test_what_remains_is_told_after_the_session_was_renewed(talk: Talk) -> None:
     _, session, _ = talk.one(session_open(lease_ms=1_000))
     talk.one(acquire(b"a", 1, lease_ms=100, session=session))
     talk.pass_time(600)
-    assert talk.one(acquire_all([b"a", b"b"], 1, lease_ms=100, session=session)) == [OK, [[2, 0, 1_000, False], [3, 0, 1_000, False]]]
+    assert talk.one(acquire_all([b"a", b"b"], 1, lease_ms=100, session=session)) == [
+        OK,
+        [[2, 0, 1_000, False], [3, 0, 1_000, False]],
+    ]
 
 
 def test_expired_leftovers_of_all_missing_names_go_first__I7(make: Callable[..., Machine]) -> None:
@@ -167,7 +172,12 @@ def test_expired_leftovers_of_all_missing_names_go_first__I7(make: Callable[...,
     talk.all(acquire(b"a", 7), acquire(b"b", 8))
     talk.pass_time(1_000)
     assert talk.one(acquire_all([b"b", b"a"], 1))[0] == OK
-    assert [(event[0], event[1]) for event in talk.events] == [(EXPIRED, b"b"), (EXPIRED, b"a"), (GRANTED, b"b"), (GRANTED, b"a")]
+    assert [(event[0], event[1]) for event in talk.events] == [
+        (EXPIRED, b"b"),
+        (EXPIRED, b"a"),
+        (GRANTED, b"b"),
+        (GRANTED, b"a"),
+    ]
 
 
 # Limits

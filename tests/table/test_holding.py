@@ -43,12 +43,17 @@ def test_an_extension_never_shortens__I4(talk: Talk) -> None:
 def test_a_wrong_token_id_or_name_changes_nothing__I4(talk: Talk, wrong: Callable[..., list[object]]) -> None:
     talk.one(acquire(b"job", 1))
     before = talk.state()
-    assert talk.all(wrong(b"job", 1, 2), wrong(b"job", 2, 1), wrong(b"other", 1, 1), wrong(b"job", 1, 0)) == [[NOT_HELD]] * 4
+    assert (
+        talk.all(wrong(b"job", 1, 2), wrong(b"job", 2, 1), wrong(b"other", 1, 1), wrong(b"job", 1, 0))
+        == [[NOT_HELD]] * 4
+    )
     assert talk.state() == before
 
 
 @pytest.mark.parametrize("wrong", [extend, check, release])
-def test_what_is_over_is_not_held_swept_or_not__I7(make: Callable[..., Machine], wrong: Callable[..., list[object]]) -> None:
+def test_what_is_over_is_not_held_swept_or_not__I7(
+    make: Callable[..., Machine], wrong: Callable[..., list[object]]
+) -> None:
     talk = Talk(make(sweep_max=0), sweep_max=0)
     talk.one(acquire(b"job", 1))
     talk.pass_time(1_000)
@@ -112,7 +117,9 @@ def test_a_dead_lease_can_only_be_looked_at__I4(talk: Talk) -> None:
     talk.one(acquire(b"job", 1, min_ms=600))
     talk.one(release(b"job", 1, 1))
     before = talk.state()
-    assert talk.all(extend(b"job", 1, 1), check(b"job", 1, 1), release(b"job", 1, 1, outcome=0), abandon(b"job", 1)) == [
+    assert talk.all(
+        extend(b"job", 1, 1), check(b"job", 1, 1), release(b"job", 1, 1, outcome=0), abandon(b"job", 1)
+    ) == [
         [NOT_HELD],
         [NOT_HELD],
         [OK],

@@ -30,7 +30,9 @@ def play(rng: random.Random, batches: int) -> None:
         [
             LeaseTable(leases_max=leases_max, sessions_max=sessions_max, sweep_max=sweep_max),
             Model(leases_max=leases_max, sessions_max=sessions_max, sweep_max=sweep_max),
-            LeaseTable(seed=rng.randrange(2**64), leases_max=leases_max, sessions_max=sessions_max, sweep_max=sweep_max),
+            LeaseTable(
+                seed=rng.randrange(2**64), leases_max=leases_max, sessions_max=sessions_max, sweep_max=sweep_max
+            ),
         ],
         sweep_max,
     )

@@ -25,7 +25,9 @@ def test_an_extension_moves_a_lease_in_the_order__I7(talk: Talk) -> None:
 
 
 def test_an_early_end_moves_a_lease_to_the_front__I7(talk: Talk) -> None:
-    talk.all(acquire(b"a", 1, lease_ms=200), acquire(b"b", 1, lease_ms=9_000, min_ms=100), acquire(b"c", 1, lease_ms=150))
+    talk.all(
+        acquire(b"a", 1, lease_ms=200), acquire(b"b", 1, lease_ms=9_000, min_ms=100), acquire(b"c", 1, lease_ms=150)
+    )
     talk.one(release(b"b", 1, 2))
     assert [(event[0], event[1]) for event in talk.wait(500)] == [(VACATED, b"b"), (EXPIRED, b"c"), (EXPIRED, b"a")]
 

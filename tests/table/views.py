@@ -29,7 +29,9 @@ def row(model: Model, lease: Lease, now: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def scan(model: Model, prefix: bytes, after_name: bytes, after_slot: int, limit: int, now_ms: int) -> tuple[list[tuple[Any, ...]], bool]:
+def scan(
+    model: Model, prefix: bytes, after_name: bytes, after_slot: int, limit: int, now_ms: int
+) -> tuple[list[tuple[Any, ...]], bool]:
     found = [
         row
         for row in all_rows(model, now_ms)

@@ -1,0 +1,49 @@
+"""The tests of the table are themselves tested: a model that is wrong in one rule must be found out."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cluster._table import LeaseTable
+from tests.table import mutants
+from tests.table.model import Model
+from tests.table.scripts import Author, Machine, Stage, perform
+
+SCRIPTS = 60
+SWEEP_MAX = 3
+
+
+def first_objection(make: type[Model], *, beside_the_table: bool) -> str:
+    """What the first script that shows the mistake says; empty if none does."""
+    for seed in range(SCRIPTS):
+        rng = random.Random(seed)
+        machines: list[Machine] = [make(sweep_max=SWEEP_MAX)]
+        if beside_the_table:
+            machines.insert(0, LeaseTable(sweep_max=SWEEP_MAX))
+        try:
+            perform(
+                Stage(machines, SWEEP_MAX), Author(rng, names=rng.choice([1, 2, 3]), ops_max=rng.choice([1, 5])), 60
+            )
+        except AssertionError as objection:
+            return str(objection)
+    return ""
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("mutant", mutants.ALL)
+def test_the_comparison_finds_every_mutant(mutant: type[Model]) -> None:
+    assert first_objection(mutant, beside_the_table=True)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("mutant", mutants.BREAKS_AN_INVARIANT)
+def test_the_witness_alone_finds_what_breaks_an_invariant(mutant: type[Model]) -> None:
+    objection = first_objection(mutant, beside_the_table=False)
+    assert mutants.BREAKS_AN_INVARIANT[mutant] in objection
+
+
+def test_the_right_model_is_not_objected_to() -> None:
+    assert first_objection(Model, beside_the_table=True) == ""
+    assert first_objection(Model, beside_the_table=False) == ""
