@@ -14,7 +14,8 @@ class TimeKeeper:
 
     Having applied its own epoch entry, a leader stamps with ``T_B + (now - a)``: ``B`` is the last accepted batch before that entry, ``a``
     the moment at which this node applied ``B``. Nothing is applied before it was stamped, so ``a`` is not earlier than the stamping of
-    ``B``, and cluster time cannot run ahead of real time. The base stays for the whole epoch: renewing it would lose the commit delay each time.
+    ``B``, and cluster time cannot run ahead of real time. The base stays for the whole epoch: renewing it would lose the commit
+    delay each time.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
