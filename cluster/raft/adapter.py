@@ -8,10 +8,11 @@ are no switches.
 
 from __future__ import annotations
 
+from cluster.raft.backtrack import Backtrack
 from cluster.raft.commit import Poison, SnapCommit
 from cluster.raft.compaction import Compaction
 from cluster.raft.elections import PreVote, Stickiness, VoteId
-from cluster.raft.following import Backtrack, Trim
+from cluster.raft.following import Trim
 from cluster.raft.handover import Handover
 from cluster.raft.leading import CheckQuorum, Forward
 from cluster.raft.lifecycle import Lifecycle

@@ -48,6 +48,10 @@ class Compaction(Commit):
             self._drop_head(index)
         self._compact_at = self._log.size_bytes + self._config.compact_bytes - self._config.tail_bytes
 
+    def _held_back(self) -> int:
+        """Entries after this index are still wanted by someone. See ``SnapSend``."""
+        return self._SyncObj__raftLastApplied
+
     def _drop_head(self, index: int) -> None:
         """Delete what the snapshot at ``index`` covers, but for the tail. The entry before what is kept stays, for comparing."""
         entries = self._log[:]
@@ -56,7 +60,7 @@ class Compaction(Commit):
         while pos > 0 and kept < self._config.tail_bytes:
             kept += len(entries[pos][0])
             pos -= 1
-        pos = min(pos, index - self._first)
+        pos = min(pos, index - self._first, self._held_back() - self._first)
         if pos > 0:
             self._log.deleteEntriesTo(pos)
             self._first = self._log[0][1]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from cluster.raft import messages as m
 from cluster.raft.core import Parts
@@ -17,6 +17,9 @@ from cluster.raft.membership import Membership
 from cluster.raft.peer import Peer
 
 logger = logging.getLogger(__name__)
+
+QUICK_SPREAD: Final = 0.3
+"""Part of the election timeout's range over which followers spread that lost their leader's connection in the same moment."""
 
 
 class Elections(Membership):
@@ -43,12 +46,26 @@ class Elections(Membership):
         if term > self._SyncObj__raftCurrentTerm and self._SyncObj__raftState != FOLLOWER:
             logger.info("raft.step_down node=%s term=%d why=%s asks for votes", self._config.node_id, term, peer.id)
         request = {"type": "request_vote", "term": term, "last_log_index": last_index, "last_log_term": last_term}
+        was_leader = self._SyncObj__raftState == LEADER
         self._stock(SyncObj._SyncObj__onMessageReceived, peer.node, request)
+        if was_leader and self._SyncObj__raftState != LEADER:
+            self._SyncObj__raftElectionDeadline = self._patience()
         self._settle()
 
     def _on_vote(self, peer: Peer, message: list[Any]) -> None:
         self._stock(SyncObj._SyncObj__onMessageReceived, peer.node, {"type": "response_vote", "term": message[1]})
         self._settle()
+
+    def _parted(self, peer: Peer) -> None:
+        """A follower that loses the connection to its leader stands as early as others may vote. They say no if it is only the
+        connection."""
+        super()._parted(peer)
+        if self._SyncObj__raftLeader is peer.node and not self._stopped:
+            config = self._config
+            spread = (config.election_max_s - config.election_min_s) * QUICK_SPREAD * self._env.random.random()
+            soonest = max(self._heard_at + config.election_min_s, self._clock()) + spread
+            self._SyncObj__raftElectionDeadline = min(self._SyncObj__raftElectionDeadline, soonest)
+            self._arm()
 
     def _on_timeout_now(self, peer: Peer, message: list[Any]) -> None:
         self._stock(SyncObj._SyncObj__onMessageReceived, peer.node, {"type": "timeout_now", "term": message[1]})

@@ -174,18 +174,3 @@ class Trim(Following):
             raise AssertionError(f"committed entry {index} contradicted")
         logger.info("raft.cut node=%s from=%d last=%d", self._config.node_id, index, self._log[-1][1])
         self._log.deleteEntriesFrom(index - self._first)
-
-
-class Backtrack(Following):
-    """On a gap or conflict the leader is told where the logs agree for certain.
-
-    Hazard s11: the released library steps back by one entry for a conflict and forward to its end for a gap; with two appends under way it
-    does so for ever.
-    """
-
-    def _resume_after(self, term: int, prev: int) -> int:
-        _, last, last_term = self._log[-1]
-        # What this leader wrote in this term agrees with it; so does everything committed.
-        if last < prev and last_term == term:
-            return last
-        return self._SyncObj__raftCommitIndex

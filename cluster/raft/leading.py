@@ -32,6 +32,8 @@ class Leading(Commit):
 
     def __init__(self, parts: Parts) -> None:
         self._next_beat = inf
+        self._stamp = -inf
+        self._settling = False
         super().__init__(parts)
 
     # Proposing.
@@ -50,7 +52,7 @@ class Leading(Commit):
         term = self._SyncObj__raftCurrentTerm
         index: int = prev + 1
         log.add(command, index, term)
-        now = self._clock()
+        now = self._sending_time()
         frame = m.append_frame(term, now, prev, prev_term, self._SyncObj__raftCommitIndex, ((term, command),))
         send = self._net.send_encoded
         for peer in self._others:
@@ -72,13 +74,28 @@ class Leading(Commit):
             self._stop(f"the journal of this node cannot be written: {error}")
             return
         if log.durable_index < index:
-            log.sync(self._count_own)
+            # One waits at a time, so that a disk that hangs does not collect them.
+            if not self._settling:
+                self._settling = True
+                log.sync(self._count_own)
         elif not self._others:
             # Never from within the proposal: its index is not known to the caller yet.
             self._env.call_soon(self._count_own)
 
     def _count_own(self) -> None:
+        self._settling = False
         self._guard(self._advance_commit)
+        last = self._log[-1][1]
+        if self._log.durable_index < last and self.is_leader:
+            self._settle_own(last)
+
+    def _sending_time(self) -> float:
+        """Now, and never before the last message: receivers take what was sent earlier for something left over."""
+        now = self._clock()
+        if now < self._stamp:
+            return self._stamp
+        self._stamp = now
+        return now
 
     # A reign.
 
@@ -144,7 +161,7 @@ class Leading(Commit):
 
     def _send_append(self, peer: Peer, entries: list[tuple[int, bytes]] | tuple[()]) -> None:
         prev = peer.next - 1
-        now = self._clock()
+        now = self._sending_time()
         frame = m.append_frame(
             self._SyncObj__raftCurrentTerm,
             now,
@@ -172,7 +189,7 @@ class Leading(Commit):
             logger.info("raft.voter node=%s peer=%s match=%d", self._config.node_id, peer.id, peer.match)
         peer.voter = voter
         if not agreed:
-            if sent >= peer.restarted and index + 1 < peer.next:
+            if index + 1 < peer.next and not self._is_old_refusal(peer, sent):
                 self._go_back(peer, index)
         elif peer.match < index < peer.next:
             self._took(peer, index)
@@ -211,6 +228,10 @@ class Leading(Commit):
     @abstractmethod
     def _took(self, peer: Peer, index: int) -> None:
         """The follower has all up to ``index``. (Forward)"""
+
+    @abstractmethod
+    def _is_old_refusal(self, peer: Peer, sent: float) -> bool:
+        """Whether a refusal answers an append from before the follower's log was begun anew. (Backtrack)"""
 
     @abstractmethod
     def _proposals_blocked(self) -> bool:

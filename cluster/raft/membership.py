@@ -75,7 +75,7 @@ class Membership(Leading, Following):
         self._meta.save(formed=formed, joined=True)
         self._member = True
         logger.info("raft.formed node=%s members=%s", self._config.node_id, ",".join(self._config.members))
-        self._SyncObj__raftElectionDeadline = self._patience()
+        self._SyncObj__raftElectionDeadline = self._clock() if self._config.single else self._patience()
         self._settle()
 
     def _agrees_to_form(self, peer: Peer) -> bool:

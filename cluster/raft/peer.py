@@ -29,14 +29,12 @@ class Transfer:
 
     Attributes:
         sent: bytes given to the connection.
-        had: bytes that the follower says it has.
-        asking: what is there is not known yet: an empty piece asks, and nothing else is sent.
+        had: bytes that the follower says it has. Nothing is sent before it was asked.
     """
 
     snapshot: Outgoing
     sent: int = 0
     had: int = 0
-    asking: bool = True
 
 
 class Peer:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import zlib
-from typing import Any
+from typing import Any, Final
 
 from cluster.raft import messages as m
+from cluster.raft.compaction import Compaction
 from cluster.raft.config import PIECE_BYTES, PIECES_IN_FLIGHT_MAX
 from cluster.raft.core import Parts
 from cluster.raft.engine import LEADER
@@ -19,7 +20,10 @@ from cluster.raft.peer import Outgoing, Peer, Transfer
 logger = logging.getLogger(__name__)
 
 
-class SnapSend(Leading):
+HOLD_FACTOR: Final = 4
+
+
+class SnapSend(Leading, Compaction):
     """First the follower is asked how much of this snapshot it has, then it gets the rest, a few pieces ahead of its answers.
 
     A snapshot is known by its index, term, size and checksum, so a transfer goes on after a broken connection, also under another leader.
@@ -62,7 +66,7 @@ class SnapSend(Leading):
         assert transfer is not None
         snapshot = transfer.snapshot
         # No two messages to one follower have the same sending time, so that the answer to the last one is known as such.
-        peer.sent_at = max(self._clock(), peer.sent_at + 1e-6)
+        self._stamp = peer.sent_at = max(self._sending_time(), peer.sent_at + 1e-6)
         message = m.encode(
             m.PIECE,
             self._SyncObj__raftCurrentTerm,
@@ -95,6 +99,15 @@ class SnapSend(Leading):
             transfer.sent = transfer.had
         while transfer.sent < size and transfer.sent - transfer.had < PIECES_IN_FLIGHT_MAX * PIECE_BYTES:
             self._send_piece(peer, transfer.snapshot.data[transfer.sent : transfer.sent + PIECE_BYTES])
+
+    def _held_back(self) -> int:
+        """What comes after a snapshot that is under way is kept for its receiver, within limits: else it would need the next one."""
+        wanted = super()._held_back()
+        if self._log.size_bytes < HOLD_FACTOR * self._config.compact_bytes:
+            for peer in self._others:
+                if peer.transfer is not None and peer.transfer.snapshot.index < wanted:
+                    wanted = peer.transfer.snapshot.index
+        return wanted
 
     def _beat(self, now: float, late: bool) -> None:
         super()._beat(now, late)

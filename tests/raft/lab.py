@@ -45,12 +45,13 @@ class LabEnv:
         self._drive = drive
         self.random = random.Random(seed)
         self.over = False
+        self.rate = 1.0
         self.timers: list[tuple[float, int, LabTimer]] = []
         self.soon: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
         self.disk_jobs: deque[tuple[Callable[[], Any], Callable[[BaseException | None], None]]] = deque()
 
     def clock(self) -> float:
-        return self._world.now
+        return START_S + (self._world.now - START_S) * self.rate
 
     def wall(self) -> float:
         return 1_700_000_000.0 + self._world.now
@@ -59,7 +60,7 @@ class LabEnv:
         return self._world.rng.randbytes(size)
 
     def call_later(self, delay_s: float, fn: Callable[..., object], *args: object) -> LabTimer:
-        timer = LabTimer(self._world.now + delay_s, fn, args)
+        timer = LabTimer(self._world.now + delay_s / self.rate, fn, args)
         heapq.heappush(self.timers, (timer.at, self._world.next_number(), timer))
         self._world.timer_set(self, timer.at)
         return timer
@@ -149,7 +150,7 @@ class LabNode:
         self.config = config
         self.drive = SimDisk(random.Random(world.rng.random()))
         self.alive = False
-        self.paused = False
+        self.rate = 1.0
         self.fatal: list[str] = []
         self.env: LabEnv
         self.net: LabNet
@@ -169,6 +170,7 @@ class LabNode:
         """Start from the drive. Raises what opening raises."""
         world = self.world
         self.env = LabEnv(world, self.drive, world.rng.getrandbits(32))
+        self.env.rate = self.rate
         self.net = LabNet(world, self.name)
         env = cast(Env, self.env)
         self.storage = open_storage(env, "data", world.durability, segment_bytes=world.segment_bytes)  # type: ignore[arg-type]
@@ -295,6 +297,7 @@ class World:
             self.isolate(name)
         node.alive = False
         node.env.over = True
+        self.ledger.forget(name)
         if power:
             node.drive.crash_power()
         else:

@@ -11,6 +11,7 @@ Knows: what each node applied, who led which term, what was acknowledged. Must n
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from cluster.codec import pack, unpack
@@ -67,7 +68,7 @@ class Ledger:
 
     def check_log(self, name: str, log: Any) -> None:
         entries = log[:]
-        for before, (command, index, term) in zip(entries, entries[1:], strict=False):
+        for before, (command, index, term) in itertools.pairwise(entries):
             known = self._entries.setdefault((index, term), (command, before[2]))
             if known != (command, before[2]):
                 self.fail(
