@@ -107,11 +107,11 @@ class Witness:
     def __init__(self, snapshot: bytes, sweep_max: int) -> None:
         self.before = State(snapshot)
         self.sweep_max = sweep_max
-        self.newest = 0  # The largest number given out so far, as a token or a session.
+        self.newest = self.before.next_token - 1  # The largest number given out so far, as a token or a session.
         self.ended: set[int] = set()
         # By slot, the token that occupies it as far as events tell; released ones may still do so.
-        self.slots: dict[tuple[bytes, int], int] = {}
-        self.released: set[int] = set()
+        self.slots = {(lease.name, lease.slot): token for token, lease in self.before.leases.items()}
+        self.released = {token for token, lease in self.before.leases.items() if lease.dead}
 
     def saw(self, batch: bytes, replies: bytes, events: bytes, snapshot: bytes) -> None:
         after = State(snapshot)

@@ -92,6 +92,6 @@ def decode_all(data: bytes) -> list[Any]:
 def batch(
     operations: Iterable[Any], stamp_ms: int, epoch: int = 1, *, level: int = 1, count: int | None = None
 ) -> bytes:
-    """A batch of operations, each a list or the bytes of one."""
+    """A batch of operations, each a list or the bytes of one. Epochs are numbers of 64 bits, and wrap here."""
     packed = [operation if isinstance(operation, bytes) else pack(operation) for operation in operations]
-    return HEADER.pack(level, 0, 0, len(packed) if count is None else count, epoch, stamp_ms) + b"".join(packed)
+    return HEADER.pack(level, 0, 0, len(packed) if count is None else count, epoch % 2**64, stamp_ms) + b"".join(packed)

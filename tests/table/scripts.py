@@ -58,7 +58,7 @@ class Author:
         if kind == 1 or self.epoch == 0:
             epoch = self.epoch + rng.choice([1, 1, 1, 0, -1]) if self.epoch else 1
             self.asked = [[8]]
-            data = batch(self.asked, self.stamp + rng.choice([0, 1_000]), max(epoch, 0))
+            data = batch(self.asked, self.stamp + rng.choice([0, 1_000]), epoch)
             self.epoch = max(self.epoch, epoch)
             return data
         self.stamp += rng.choice(DELAYS_MS)
