@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from cluster.errors import LeaseLostError
@@ -92,6 +93,10 @@ class FakeAio:
             raise
         return lease
 
+    async def state(self, name: str, *, timeout: float) -> SimpleNamespace:
+        await asyncio.sleep(0)
+        return self._owner.state(name, timeout=timeout)
+
 
 class FakeCoordinator:
     """Grants what nobody holds.
@@ -101,6 +106,7 @@ class FakeCoordinator:
         acquired: the options of every attempt.
         born_lost: grants are lost before anyone sees them.
         release_error: raised by every release, after it has been done.
+        state_error: raised by every look at a state.
         hold_releases: asyncio releases wait until ``let_releases_go``.
     """
 
@@ -111,6 +117,7 @@ class FakeCoordinator:
         self.acquired: list[dict[str, Any]] = []
         self.born_lost = False
         self.release_error: Exception | None = None
+        self.state_error: Exception | None = None
         self.hold_releases = False
         self.releasing: list[asyncio.Future[bool]] = []
 
@@ -121,6 +128,12 @@ class FakeCoordinator:
     def acquire(self, name: str, **options: Any) -> FakeLease | None:
         lease: FakeLease | None = self.grant(FakeLease, name, options)
         return lease
+
+    def state(self, name: str, *, timeout: float) -> SimpleNamespace:
+        if self.state_error is not None:
+            raise self.state_error
+        holder = self.held.get(name)
+        return SimpleNamespace(leader=None if holder is None else SimpleNamespace(node_id=holder.node_id))
 
     def grant(self, kind: type[Any], name: str, options: dict[str, Any]) -> Any:
         self.acquired.append(options)

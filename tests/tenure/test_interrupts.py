@@ -5,6 +5,7 @@ Knows: ``sys.settrace``, by which an exception can be raised before any single i
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 from collections.abc import Callable, Generator
@@ -90,7 +91,7 @@ def test_an_interrupt_at_any_instruction_leaves_no_lease__D1(run: Callable[[Any,
     try:
         for at in range(1, 2000):
             coordinator, calls = FakeCoordinator(), list[int]()
-            interrupter = interrupted_at(at, lambda: run(coordinator, calls))
+            interrupter = interrupted_at(at, functools.partial(run, coordinator, calls))
             if not interrupter.where:
                 break
             assert not coordinator.held, f"instruction {at}, {interrupter.where}"
