@@ -309,6 +309,8 @@ class Engine(Dispatcher):
             self.untrack(core)
         self.sessions.end_all("closing")
         super().stop()
+        # The system gives a thread's identity to a later one.
+        self.thread = 0
         for done in self._on_stopped:
             done()
         self._on_stopped.clear()

@@ -9,6 +9,7 @@ so an earlier time is safe and a later one never is.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -78,6 +79,7 @@ class Wire:
         self._out: list[bytes] = []
         self._sent = SentLog()
         self._next_rid = 1
+        self._pings: deque[int] = deque()
         self._closed = False
         self.address = address
         self.node_id = welcome.node_id
@@ -103,6 +105,7 @@ class Wire:
         self._out.append(frame(pack((rid, epoch, _PING))))
         # A waiter's grant often names a ping, so its time is kept as it is.
         self._sent.note(rid, now, exactly=True)
+        self._pings.append(rid)
         self.waiting[rid] = None
         self.flush()
 
@@ -169,11 +172,19 @@ class Wire:
         if rid not in self.waiting:
             raise ValueError(f"a reply to request {rid}, which waits for none")
         call = self.waiting.pop(rid)
+        if self._pings and rid >= self._pings[0]:
+            self._answered_ping(rid)
         if call is not None:
             base = call.sent_at
             if len(message) == 3:
                 base = self._heard(message[2], rid, base)
             self._owner.replied(self, call, answer, base)
+
+    def _answered_ping(self, rid: int) -> None:
+        """Pings are answered at once, in their order. One that was left out means that something on the way loses whole replies, maybe a
+        grant among them: this connection cannot be believed, and on another one everything is asked again."""
+        if rid in self._pings and self._pings.popleft() != rid:
+            raise ValueError("replies were lost on the way")
 
     def _heard(self, heard: Any, rid: int, own: float) -> float:
         """When the heard frame was sent. Never before the request itself, which was read before it."""

@@ -74,7 +74,7 @@ class World:
         """Let time pass in small steps until ``predicate()``; returns how long it took."""
         started = self.now
         while not predicate():
-            assert self.now - started < within_s, "it did not come about"
+            assert self.now - started < within_s, f"it did not come about; under way: {self.counts()}"
             await asyncio.sleep(0.005)
         return self.now - started
 

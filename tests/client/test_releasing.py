@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -156,7 +157,7 @@ def test_a_cancelled_release_is_done_all_the_same__C8() -> None:
     story(tell)
 
 
-async def _await(task: asyncio.Future[object]) -> object:
+async def _await(task: asyncio.Future[Any]) -> Any:
     return await task
 
 

@@ -292,3 +292,31 @@ def test_a_session_that_cannot_be_opened_is_told_to_each() -> None:
             assert world.now - started == pytest.approx(1 + n, abs=0.1)
 
     story(tell)
+
+
+def test_a_session_lives_while_somebody_stands_in_line_for_it() -> None:
+    async def tell(world: World) -> None:
+        other = world.another()
+        blocker = await other.aio.acquire("job", lease_time=60)
+        assert blocker is not None
+        waiting = asyncio.ensure_future(world.aio.acquire("job", lease_time=1, wait_time=30, auto_extend=True))
+        await world.advance(10)
+        # Its place in the queue would be lost with its session.
+        assert len(world.cluster.of(Op.SESSION_OPEN)) == 1
+        assert len(world.cluster.of(Op.WAIT)) == 1
+        await blocker.release()
+        lease = await waiting
+        assert lease is not None
+        await world.advance(5)
+        assert lease.confidence == "held"
+        assert len(world.cluster.of(Op.SESSION_OPEN)) == 1
+        await lease.release()
+        assert await other.aio.acquire("job", lease_time=60) is not None
+        task = asyncio.ensure_future(world.aio.acquire("job", lease_time=1, wait_time=30, auto_extend=True))
+        await world.advance(3)
+        # Given up, it leaves the session idle.
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await other.aio.close(limit=0)
+
+    story(tell)
