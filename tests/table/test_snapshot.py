@@ -34,32 +34,15 @@ def a_rich_state() -> list[Any]:
     return talk.state()
 
 
-HEAD = dict(
-    zip(
-        ["magic", "level", "epoch", "time", "next_token", "cluster_id", "grants_from", "longest"], range(8), strict=True
-    )
-)
-SESSION = dict(zip(["id", "deadline", "lease_ms", "revoked", "node_id"], range(5), strict=True))
-LEASE = dict(
-    zip(
-        [
-            "id",
-            "name",
-            "slot",
-            "token",
-            "granted",
-            "deadline",
-            "lease_ms",
-            "min_ms",
-            "max_leaders",
-            "session",
-            "flags",
-            "node_id",
-            "metadata",
-        ],
-        range(13),
-        strict=True,
-    )
+def places(*names: str) -> dict[str, int]:
+    return {name: place for place, name in enumerate(names)}
+
+
+HEAD = places("magic", "level", "epoch", "time", "next_token", "cluster_id", "grants_from", "longest")
+SESSION = places("id", "deadline", "lease_ms", "revoked", "node_id")
+LEASE = places(
+    *("id", "name", "slot", "token", "granted", "deadline", "lease_ms", "min_ms", "max_leaders", "session", "flags"),
+    *("node_id", "metadata"),
 )
 GROUP_1, GROUP_2, MARKED, DEAD, PLAIN = range(5)
 
