@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from cluster._table import LeaseTable
 from cluster.codec import pack, unpack
-from cluster.limits import LEASES_PAGE_MAX, REQUESTS_QUEUED_MAX, WAITER_UNHEARD_S, WAITERS_MAX
+from cluster.limits import LEASES_PAGE_MAX, WAITER_UNHEARD_S, WAITERS_MAX
 from cluster.opcodes import Op, Status
 from cluster.ports import Env, Replicator
 from cluster.server import answers
@@ -114,7 +114,7 @@ class Control:
         code = operation[0]
         intake = self._host.batcher.intake
         acquisition = code == Op.ACQUIRE or code == Op.ACQUIRE_ALL
-        if intake.queued >= REQUESTS_QUEUED_MAX * (1 if acquisition else 2):
+        if not intake.takes(acquisition):
             return answers.overloaded("REQUESTS_QUEUED_MAX")
         if acquisition:
             names = [operation[2]] if code == Op.ACQUIRE else operation[2]
