@@ -49,24 +49,21 @@ class Phase(IntEnum):
 class AcquireCall(Call):
     """See the module. ``begin`` and ``give_up`` are run on the I/O thread."""
 
-    __slots__ = ("_acq_id", "_confirmations", "_cores", "_engine", "_many", "_timeout_s", "_unconfirmed", "_wait_until",
-                 "_waiter", "limit", "phase", "session", "spec")  # fmt: skip
+    phase = Phase.WAITING
+    session: Session | None = None
+    limit = 0.0
+    _wait_until = 0.0
+    _confirmations = 0
+    _unconfirmed = 0
+    _cores: Sequence[LeaseCore] = ()
 
     def __init__(self, engine: Engine, spec: AcquireSpec, acq_id: bytes, timeout_s: float, waiter: Waiter, *, many: bool) -> None:
-        super().__init__()
         self._engine = engine
         self._acq_id = acq_id
         self._timeout_s = timeout_s
         self._waiter: Waiter | None = waiter
         self._many = many
-        self._wait_until = 0.0
-        self._confirmations = 0
-        self._unconfirmed = 0
-        self._cores: list[LeaseCore] = []
         self.spec = spec
-        self.limit = 0.0
-        self.phase = Phase.WAITING
-        self.session: Session | None = None
 
     def begin(self) -> None:
         if self.phase is not Phase.WAITING:
@@ -279,7 +276,7 @@ class AcquireCall(Call):
             self._engine.track(core, base, self.session)
         self._deliver(self._cores)
 
-    def _deliver(self, cores: list[LeaseCore] | None) -> None:
+    def _deliver(self, cores: Sequence[LeaseCore] | None) -> None:
         waiter, self._waiter = self._waiter, None
         self._settled()
         self.phase = Phase.OVER if cores is None else Phase.DELIVERED

@@ -36,25 +36,22 @@ class Call:
         unknown: whether a frame of it may have been applied without an answer.
     """
 
-    __slots__ = ("background", "bucket", "deadline", "rid", "sent_at", "state", "timer", "tries", "trouble", "unknown", "waits", "wire")
-
+    # Defaults live in the class: a call is made for every operation, and most of them never differ from these.
     changes = True
     anywhere = False
     urgent = False
-
-    def __init__(self) -> None:
-        self.background = False
-        self.bucket = -1
-        self.deadline = 0.0
-        self.rid = 0
-        self.sent_at = 0.0
-        self.state = State.NEW
-        self.timer: Handle | None = None
-        self.tries = 0
-        self.trouble = ""
-        self.unknown = False
-        self.waits = False
-        self.wire: Wire | None = None
+    background = False
+    waits = False
+    unknown = False
+    bucket = -1
+    deadline = 0.0
+    rid = 0
+    sent_at = 0.0
+    state = State.NEW
+    timer: Handle | None = None
+    tries = 0
+    trouble = ""
+    wire: Wire | None = None
 
     def operation(self, now: float) -> Sequence[Any]:
         """What to send now."""

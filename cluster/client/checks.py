@@ -91,6 +91,9 @@ def _number(value: object, field: str) -> float:
 
 def duration_ms(value: object, field: str, low_ms: int, high_ms: int) -> int:
     """A duration in milliseconds. Anything above zero is at least one millisecond."""
+    # The usual case costs little; whatever is not in it, NaN too, is looked at more closely below.
+    if (type(value) is float or type(value) is int) and low_ms < value * 1000 < high_ms:
+        return round(value * 1000) or 1
     seconds = _number(value, field)
     # Compared in seconds, so that nothing outside is rounded into the range.
     if not low_ms / 1000 <= seconds <= high_ms / 1000:
@@ -119,6 +122,8 @@ def limit_s(value: object, field: str) -> float:
 
 
 def max_leaders(value: object) -> int:
+    if type(value) is int and 1 <= value <= MAX_LEADERS_MAX:
+        return value
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"max_leaders must be an int, not {type(value).__name__}", f"give 1 to {MAX_LEADERS_MAX} leaders")
     if not 1 <= value <= MAX_LEADERS_MAX:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from random import Random
 from typing import Any, Final
@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 EXPIRY_SLACK_S: Final = 5.0
 CLOSE_POLL_S: Final = 0.01
 FLUSH_S: Final = 1.0
+ID_BYTES: Final = 16
+IDS_AT_ONCE: Final = 64
 
 
 class Engine(Dispatcher):
@@ -66,6 +68,7 @@ class Engine(Dispatcher):
         self._woken = False
         self._closing_timer: Handle | None = None
         self._on_stopped: list[Callable[[], None]] = []
+        self._ids: deque[bytes] = deque()
 
     # From any thread.
 
@@ -122,8 +125,15 @@ class Engine(Dispatcher):
             self.withdraw(call)
             call.broken()
 
-    def entropy(self, size: int) -> bytes:
-        return self._env.entropy(size)
+    def new_id(self) -> bytes:
+        """An acquisition id: 16 unpredictable bytes. From any thread."""
+        try:
+            return self._ids.popleft()
+        except IndexError:
+            # Many at a time: asking the system for each would cost a call per acquisition. A forked child is refused before it gets here.
+            block = self._env.entropy(ID_BYTES * IDS_AT_ONCE)
+            self._ids.extend(block[at : at + ID_BYTES] for at in range(ID_BYTES, len(block), ID_BYTES))
+            return block[:ID_BYTES]
 
     def wall(self) -> float:
         return self._env.wall()
@@ -155,7 +165,8 @@ class Engine(Dispatcher):
         """A lease was granted and is about to be handed over."""
         self.leases[core.token] = core
         self.held = len(self.leases)
-        logger.info("lease.granted name=%s slot=%d token=%d", core.shown, core.slot, core.token)
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("lease.granted name=%s slot=%d token=%d", core.shown, core.slot, core.token)
         if core.reason:
             self._after_loss(core)
         elif session is not None and not session.ended:
@@ -221,7 +232,7 @@ class Engine(Dispatcher):
                 deadline = warn_at
         core.timer = self._env.call_later(max(0.0, deadline - now), self._watch, core)
 
-    def let_go(self, cores: list[LeaseCore]) -> None:
+    def let_go(self, cores: Sequence[LeaseCore]) -> None:
         """Granted to a caller that is gone."""
         first = cores[0]
         for core in cores:

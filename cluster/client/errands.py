@@ -27,12 +27,9 @@ logger = logging.getLogger(__name__)
 class CancelCall(Call):
     """Take a waiting request out of its queue. Its own answer follows; this one tells nothing."""
 
-    __slots__ = ("_acq_id",)
-
     changes = False
 
     def __init__(self, acq_id: bytes) -> None:
-        super().__init__()
         self.background = True
         self._acq_id = acq_id
 
@@ -47,10 +44,7 @@ class CancelCall(Call):
 class AbandonCall(Call):
     """Free whatever an acquisition id may hold, until it could have expired by itself."""
 
-    __slots__ = ("_acq_id", "_engine", "_lease_ms", "_names", "_session")
-
     def __init__(self, engine: Engine, acq_id: bytes, names: list[bytes], lease_ms: int, session: Session | None) -> None:
-        super().__init__()
         self.background = True
         self._engine = engine
         self._acq_id = acq_id
@@ -78,12 +72,9 @@ class AbandonCall(Call):
 class CheckCall(Call):
     """Ask whether a lease lives, and how long. ``done(core, status, local deadline)`` with "held", "not_held", "revoked" or "unknown"."""
 
-    __slots__ = ("_core", "_done")
-
     changes = False
 
     def __init__(self, core: LeaseCore, done: Callable[[LeaseCore, str, float], None]) -> None:
-        super().__init__()
         self._core = core
         self._done = done
 
@@ -116,12 +107,9 @@ class CheckCall(Call):
 class ExtendCall(Call):
     """Prolong one lease. The waiter gets an ``ExtendOutcome``, never an error: the old deadline holds whatever happens here."""
 
-    __slots__ = ("_core", "_engine", "_lease_ms", "_timeout_s", "_waiter")
-
     urgent = True
 
     def __init__(self, engine: Engine, core: LeaseCore, lease_ms: int, timeout_s: float, waiter: Waiter) -> None:
-        super().__init__()
         self._engine = engine
         self._core = core
         self._lease_ms = lease_ms
@@ -172,10 +160,7 @@ class ExtendCall(Call):
 class ReleaseCall(Call):
     """Give one lease back. Goes on in the background, after its caller's time, until the lease could have expired."""
 
-    __slots__ = ("_core", "_engine", "_outcome", "_timeout_s", "_until", "_waiter")
-
     def __init__(self, engine: Engine, core: LeaseCore, outcome: Outcome, timeout_s: float, waiter: Waiter | None) -> None:
-        super().__init__()
         self.background = waiter is None
         self._engine = engine
         self._core = core
@@ -203,8 +188,9 @@ class ReleaseCall(Call):
             # After a lost reply, NOT_HELD may be the trace of our own first release: it was sent while the lease was ours, and what
             # has not reached its local deadline by now cannot have ended in any other way but by force.
             ours = status == Status.OK or (self.unknown and self._engine.clock() < self._until)
-            core = self._core
-            logger.info("lease.released name=%s token=%d ours=%s", core.shown, core.token, ours)
+            if logger.isEnabledFor(logging.INFO):
+                core = self._core
+                logger.info("lease.released name=%s token=%d ours=%s", core.shown, core.token, ours)
             self._finish(ours)
         else:
             self._finish(False, answers.refusal(answer, self.about))
@@ -236,12 +222,9 @@ class ReleaseCall(Call):
 class PlainCall(Call):
     """A request with one answer and one waiter: ``parse`` makes the value of an OK."""
 
-    __slots__ = ("_about", "_engine", "_op", "_parse", "_timeout_s", "_waiter")
-
     def __init__(
         self, engine: Engine, about: str, op: Sequence[Any], parse: Callable[[Answer], Any], timeout_s: float, waiter: Waiter
     ) -> None:
-        super().__init__()
         self._engine = engine
         self._about = about
         self._op = op
@@ -278,23 +261,17 @@ class PlainCall(Call):
 class ReadCall(PlainCall):
     """Changes nothing, asked of the raft leader."""
 
-    __slots__ = ()
-
     changes = False
 
 
 class AnyNodeCall(ReadCall):
     """Changes nothing; any node can answer it."""
 
-    __slots__ = ()
-
     anywhere = True
 
 
 class ContactCall(AnyNodeCall):
     """The first contact. Ends as soon as every endpoint has refused this client for good."""
-
-    __slots__ = ("_endpoints",)
 
     def __init__(self, engine: Engine, endpoints: Sequence[str], timeout_s: float, waiter: Waiter) -> None:
         super().__init__(engine, "connect", (int(Op.PING),), lambda answer: None, timeout_s, waiter)

@@ -6,7 +6,7 @@ Knows: which operation a verb is, how its answer becomes a value. Must not know:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 from cluster.client import answers, checks
 from cluster.client.answers import Answer
@@ -18,8 +18,6 @@ from cluster.client.port import Port
 from cluster.client.values import LeaseInfo, Row, cluster_status, group_state, leader_state, lease_page
 from cluster.limits import LEASES_PAGE_MAX
 from cluster.opcodes import Op
-
-ACQ_ID_BYTES: Final = 16
 
 
 class Requests:
@@ -59,7 +57,7 @@ class Requests:
     def acquire(self, spec: checks.AcquireSpec, timeout: object, waiter: Waiter, *, many: bool) -> AcquireCall:
         timeout_s = self._timeout_s(timeout)
         self._check("acquire")
-        return AcquireCall(self._engine, spec, self._engine.entropy(ACQ_ID_BYTES), timeout_s, waiter, many=many)
+        return AcquireCall(self._engine, spec, self._engine.new_id(), timeout_s, waiter, many=many)
 
     def state(self, waiter: Waiter, name: object, consistent: object, timeout: object) -> PlainCall:
         op = (int(Op.STATE), checks.name(name), checks.flag(consistent, "consistent"))

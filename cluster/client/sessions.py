@@ -36,12 +36,9 @@ RETRY_SHARE: Final = 0.05
 class OpenCall(Call):
     """Open a session. One that is opened without our knowledge ends by itself; nothing is undone."""
 
-    __slots__ = ("_session",)
-
     changes = False
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
         self._session = session
 
     def operation(self, now: float) -> Sequence[int | bytes]:
@@ -63,12 +60,9 @@ class OpenCall(Call):
 class RenewCall(Call):
     """Renew one session."""
 
-    __slots__ = ("_session",)
-
     urgent = True
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
         self._session = session
 
     def operation(self, now: float) -> Sequence[int]:
