@@ -160,6 +160,10 @@ class Control:
         names = (inner[2],) if inner[0] == Op.ACQUIRE else tuple(inner[2])
         if len(set(names)) != len(names):
             return answers.bad_request("names are given twice")
+        now_ms = self._host.keeper.stamp()
+        if all(self._host.table.holds(name, acq_id, now_ms) for name in names):
+            # Granted before, and the reply was lost. All who stand in line wait for this very lease, so it must not stand behind them.
+            return self._operate(session, rid, inner)
         if self._queues.count >= WAITERS_MAX:
             return answers.overloaded("WAITERS_MAX")
         older = self._queues.of(session.number, acq_id)
@@ -208,6 +212,10 @@ class Control:
         session = self._host.sessions.get(waiter.conn_id)
         if session is not None:
             session.connection.write(answers.reply(waiter.rid, answer, waiter.heard))
+        elif status == Status.OK and (again := self._queues.again(waiter)) is not None:
+            # It has asked again on a new connection while this was under way, and stands behind those who wait for it.
+            again.proposed = True
+            self.propose(again)
         elif status == Status.OK:
             self._orphaned(waiter)
 
