@@ -25,7 +25,7 @@ from tests.support import eventually
 from tests.support_cluster import NodeGroup
 
 ROOT = Path(__file__).resolve().parent.parent
-NODE_OPTIONS = ("--durability", "process", "--log-level", "warning")
+NODE_OPTIONS = ("--durability", "process", "--log-level", "info")
 READY_WITHIN_S = 30.0
 
 
@@ -73,6 +73,10 @@ class BenchGroup:
     @property
     def endpoints(self) -> str:
         return self._group.endpoints
+
+    def logs(self) -> str:
+        """The end of what each node wrote."""
+        return self._group.logs()
 
     def leader(self) -> str:
         """Address of the raft leader, as soon as it serves (it has an epoch)."""

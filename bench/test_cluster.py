@@ -18,7 +18,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench.build import NoLoadGenerator, Phase, load_generator, run_load
-from bench.group import running_echo, running_group
+from bench.group import BenchGroup, running_echo, running_group
 from bench.report import columns
 
 # Connections x requests in flight on each.
@@ -26,6 +26,7 @@ SHAPES = ((1, 1), (1, 16), (1, 256), (256, 1), (16, 625))
 ROUNDS = 5
 PHASE_MS = 500
 WARMUP_MS = 150
+LOST_MAX = 4
 
 ACQUIRE_TO_ECHO_MIN = 0.3
 LATENCY_IN_ECHOES_MAX = 6.0
@@ -47,9 +48,13 @@ def shape_name(shape: tuple[int, int]) -> str:
 
 @dataclass
 class Measured:
-    """Phases by kind and shape, one for each round; the i-th of each kind were measured one after the other."""
+    """Phases by kind and shape, one for each round; the i-th of each kind were measured one after the other.
+
+    ``lost``: why runs had to be repeated; the group gave an answer that was no success, as it does when its raft leader changes.
+    """
 
     loop: str
+    lost: list[str] = field(default_factory=list)
     phases: dict[tuple[str, tuple[int, int]], list[Phase]] = field(default_factory=dict)
 
     def add(self, shape: tuple[int, int], phases: list[Phase]) -> None:
@@ -88,13 +93,22 @@ def measured(show: Callable[[str, list[str]], None]) -> Measured:
         for _ in range(ROUNDS):
             for shape in SHAPES:
                 result.add(shape, run_load(echo, *shape, [("echo", PHASE_MS)], warmup_ms=WARMUP_MS))
-                phases = [("acquire", PHASE_MS), ("renew", PHASE_MS), ("release", 60_000)]
-                result.add(shape, run_load(group.leader(), *shape, phases, warmup_ms=WARMUP_MS))
+                result.add(shape, load_group(group, shape, result.lost))
     show(
         f"three nodes (process durability) and the load on this machine, echo on {loop}, medians of {ROUNDS} rounds",
-        table(result),
+        [*table(result), *(f"repeated: {reason}" for reason in result.lost)],
     )
     return result
+
+
+def load_group(group: BenchGroup, shape: tuple[int, int], lost: list[str]) -> list[Phase]:
+    phases = [("acquire", PHASE_MS), ("renew", PHASE_MS), ("release", 60_000)]
+    for _ in range(LOST_MAX):
+        try:
+            return run_load(group.leader(), *shape, phases, warmup_ms=WARMUP_MS)
+        except RuntimeError as reason:
+            lost.append(str(reason))
+    raise AssertionError(f"no run of {shape_name(shape)} out of {LOST_MAX} went through: {lost}\n{group.logs()}")
 
 
 def table(measured: Measured) -> list[str]:
