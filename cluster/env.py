@@ -198,10 +198,20 @@ class RealEnv:
         if address.is_unix:
             opening: Any = self._loop.create_unix_connection(factory, address.path)
         else:
-            opening = self._loop.create_connection(factory, address.host, address.port)
+            opening = self._connect(address, factory)
         transport, protocol = await asyncio.wait_for(opening, timeout_s)
         tune(transport.get_extra_info("socket"))
         return transport, protocol
+
+    async def _connect(self, address: Address, factory: Callable[[], asyncio.Protocol]) -> Any:
+        """Resolve, then try each address. Not in one step: uvloop leaves a resolution that was called off to complain into the log."""
+        failure: OSError | None = None
+        for *_, target in await self._loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
+            try:
+                return await self._loop.create_connection(factory, str(target[0]), int(target[1]))
+            except OSError as error:
+                failure = error
+        raise failure or OSError(f"{address.host} has no address")
 
     def disk(self, directory: str) -> Disk:
         return RealDisk(directory)

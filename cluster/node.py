@@ -57,11 +57,12 @@ class NodeConfig:
 
     def check(self) -> None:
         """Raises UsageError for a combination that makes no sense. Nothing was opened."""
-        if not self.peers and not self.single:
+        others = [peer for peer in self.peers if peer != str(self.advertise or self.listen)]
+        if not others and not self.single:
             raise UsageError(
                 f"node {self.listen} has no peers", "give the addresses of the other nodes, or ask for a raft group of one with single"
             )
-        if self.single and [peer for peer in self.peers if peer != str(self.advertise or self.listen)]:
+        if self.single and others:
             raise UsageError("single and peers exclude each other", "leave one of them out")
         if len(self.peers) > PEERS_MAX:
             raise UsageError(f"{len(self.peers)} peers are more than {PEERS_MAX}", "a raft group of 3 or 5 is enough")

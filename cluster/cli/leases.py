@@ -43,7 +43,9 @@ def declare(parser: Parser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     from cluster.cli.door import open_coordinator
+    from cluster.client import checks
 
+    checks.prefix(args.prefix)
     with open_coordinator(args) as coordinator:
         while True:
             _show(coordinator, args)

@@ -36,7 +36,9 @@ def declare(parser: Parser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     from cluster.cli.door import open_coordinator
+    from cluster.client import checks
 
+    checks.name(args.name)
     with open_coordinator(args, admin=True) as coordinator:
         number = coordinator.revoke(args.name, args.slot, force=bool(args.force))
     if args.json:

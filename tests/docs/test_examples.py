@@ -37,7 +37,7 @@ def test_every_example_is_run_here() -> None:
 
 
 def run_example(name: str, ports: list[int], directory: Path) -> str:
-    path = directory / f"{name}.py"
+    path = directory / f"example_{name}.py"
     path.write_text(at_ports(EXAMPLES[name], ports))
     result = subprocess.run(
         [sys.executable, "-W", "error", str(path)],

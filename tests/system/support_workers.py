@@ -51,6 +51,7 @@ class Worker:
         self.process.kill()
         self.process.wait()
         self._dead_at = boot_clock()
+        self.close()
         return at
 
     def end(self) -> None:
