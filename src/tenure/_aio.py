@@ -24,6 +24,14 @@ log = logging.getLogger(__name__)
 _LOST = "the lease was lost"
 
 
+def keep_private(task: asyncio.Task[None]) -> None:
+    """Take a child out of ``asyncio.all_tasks``: whoever cancels all tasks, as ``asyncio.run`` does at its end, means its parent.
+
+    The parent passes the cancellation on, once. Cancelled by both, the child would be cancelled a second time in its clean-up.
+    """
+    asyncio.tasks._unregister_task(task)
+
+
 async def attend(run: Run[Any], lease: AsyncLease, task: asyncio.Task[None], *, cancels: bool) -> None:
     """Wait until the work has ended, whatever happens, and write down how.
 

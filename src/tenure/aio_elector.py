@@ -15,7 +15,7 @@ from cluster.client import AsyncLease, Coordinator, LeaderState
 from cluster.errors import CoordinationError, UsageError
 from tenure import context
 from tenure._actions import check_async, not_awaitable
-from tenure._aio import BodyCancel, attend, give_back, leave
+from tenure._aio import BodyCancel, attend, give_back, keep_private, leave
 from tenure._engine import HOLDER_TIMEOUT_S, Run, not_granted
 from tenure.options import ElectionOptions
 from tenure.results import RunResult
@@ -164,6 +164,7 @@ class AsyncLeaderElector:
             task = asyncio.get_running_loop().create_task(_invoke(run, action, args, kwargs), name=f"tenure {run.name}")
         finally:
             context.remove(lease)
+        keep_private(task)
         try:
             await attend(run, lease, task, cancels=self._cancels)
         except GeneratorExit:

@@ -39,11 +39,11 @@ class Diary:
         self.held_at_end = True
 
 
-async def brief(diary: Diary, coordinator: Any) -> int:
-    """Works for a few turns, and cleans up for a few more when it is cancelled."""
+async def brief(diary: Diary, coordinator: Any, work: int = 4) -> int:
+    """Works for a few turns, and cleans up for a few more, also when it is cancelled."""
     diary.begun += 1
     try:
-        await turns(4)
+        await turns(work)
     finally:
         try:
             await turns(3)
@@ -173,6 +173,27 @@ def test_every_cancellation_of_the_caller_reaches_the_action__rule_5() -> None:
     assert coordinator.outcomes == {1: Outcome.COMPLETED}
 
 
+async def cancel_all_at(at: int, coordinator: Any, diary: Diary) -> None:
+    """Cancel every other task, as ``asyncio.run`` does when the main task is over."""
+    elector = AsyncLeaderElector(coordinator)
+    task = asyncio.ensure_future(elector.run_if_leader("job", brief, diary, coordinator, 99))
+    await turns(at)
+    for each in asyncio.all_tasks() - {asyncio.current_task()}:
+        each.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+
+
+def test_who_cancels_all_tasks_cancels_the_action_once__D1() -> None:
+    for at in range(TURNS):
+        coordinator: Any = FakeCoordinator()
+        diary = Diary()
+        asyncio.run(cancel_all_at(at, coordinator, diary))
+        assert diary.begun == diary.ended
+        assert not diary.swallowed, f"turn {at}: cancelled a second time, in its clean-up"
+        assert not coordinator.held
+
+
 @pytest.mark.parametrize("lost_first", [False, True])
 def test_the_callers_cancellation_and_ours_in_the_same_turn_are_told_apart__rule_5__rule_7(lost_first: bool) -> None:
     coordinator: Any = FakeCoordinator()
@@ -237,12 +258,18 @@ def test_what_the_action_raised_on_the_way_out_is_the_cause_of_the_cancellation_
             raise error
 
     async def main() -> None:
-        task = asyncio.ensure_future(AsyncLeaderElector(coordinator).run_if_leader("job", action))
+        task = asyncio.ensure_future(inner())
         await turns(8)
         task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+
+    # Caught in the same task: on Python 3.10 what awaits a cancelled task gets a new exception.
+    async def inner() -> None:
         with pytest.raises(asyncio.CancelledError) as caught:
-            await task
+            await AsyncLeaderElector(coordinator).run_if_leader("job", action)
         assert caught.value.__cause__ is error
+        raise caught.value
 
     asyncio.run(main())
 
