@@ -25,6 +25,7 @@ from cluster.storage.snapshots import FileSnapshots, MemorySnapshots, Snapshot, 
 from cluster.storage.work import DiskWork
 
 Durability = Literal["fsync", "process", "memory"]
+DURABILITIES: Final[tuple[Durability, ...]] = ("fsync", "process", "memory")
 INCARNATION_BYTES: Final = 16
 
 logger = logging.getLogger(__name__)
@@ -77,10 +78,13 @@ def open_storage(
         segment_bytes: size of a journal segment.
 
     Raises:
-        UsageError: the directory cannot be used: another node has it, it is not a directory, or this user may not read and write it.
+        UsageError: the durability is unknown; or the directory cannot be used: another node has it, it is not a directory, or this user
+            may not read and write it.
         StorageDamaged: what is in it is not what was written. Nothing was changed.
         CoordinationError: the disk failed or is full.
     """
+    if durability not in DURABILITIES:
+        raise UsageError(f"durability {durability!r} is unknown", f"Choose one of {', '.join(DURABILITIES)}")
     if directory is None or durability == "memory":
         meta = Meta(None, State(incarnation=env.entropy(INCARNATION_BYTES)))
         return Storage(meta, Journal(MemoryLog(), meta), MemorySnapshots(env), lambda: True)
@@ -134,7 +138,8 @@ def _open_files(env: Env, disk: Disk, directory: str, synced: bool, segment_byte
     if found.log and found.log.cut:
         _tell_of_cut(directory, found.segments, found.log)
     _remove_leftovers(disk)
-    # A rename that was seen may so far be in the kernel only: the process that made it may have been killed before it synced.
+    # A rename that was seen may so far be in the kernel only: the process that made it may have been killed before it
+    # synced.
     disk.sync_directory()
     work = DiskWork(env)
     files = SegmentLog(disk, env, work, synced=synced, segment_bytes=segment_bytes)
@@ -173,8 +178,8 @@ def _open_journal(found: _Found, files: SegmentLog, meta: Meta) -> Journal:
     if found.snapshot and not _reaches(journal, found.snapshot):
         index, term, _ = found.snapshot
         logger.warning("journal_reset index=%d term=%d the journal does not reach the snapshot", index, term)
-        # The engine needs an entry to go on from, of which only index and term are ever looked at: it is the oldest of the log,
-        # and the oldest is never sent.
+        # The engine needs an entry to go on from, of which only index and term are ever looked at: it is the oldest of
+        # the log, and the oldest is never sent.
         journal.reset([(b"", index, term)])
         files.settle_now()
     return journal

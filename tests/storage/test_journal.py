@@ -166,7 +166,7 @@ class OnThisDisk(JournalMachine):
         shutil.rmtree(self.path)
 
 
-@pytest.mark.parametrize(("machine", "examples"), [(InMemory, 60), (OnSimDisk, 120), (OnThisDisk, 25)])
+@pytest.mark.parametrize(("machine", "examples"), [(InMemory, 40), (OnSimDisk, 60), (OnThisDisk, 8)])
 def test_it_is_the_same_list_everywhere(machine: type[JournalMachine], examples: int) -> None:
     run_state_machine_as_test(
         machine,

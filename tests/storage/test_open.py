@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.env import RealEnv
+from cluster.env import RealDisk, RealEnv
 from cluster.errors import CoordinationError, UsageError
 from cluster.storage import Durability, Entry, Storage, StorageDamaged, open_storage
 
@@ -247,6 +247,13 @@ def test_a_file_is_no_directory(tmp_path: Path, env: RealEnv) -> None:
             open_storage(env, str(path), "fsync")
 
 
+def test_an_unknown_durability_is_refused_and_not_taken_for_a_weaker_one() -> None:
+    drive = SimDisk()
+    with pytest.raises(UsageError, match="'fsycn' is unknown"):
+        opened(drive, "fsycn")  # type: ignore[arg-type]
+    assert drive.calls == 0
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything is allowed to root")
 @pytest.mark.parametrize("mode", [0o000, 0o500])
 def test_a_directory_that_is_closed_to_this_user_is_a_usage_error(tmp_path: Path, env: RealEnv, mode: int) -> None:
@@ -302,9 +309,50 @@ def test_it_is_all_there_after_a_restart(tmp_path: Path, env: RealEnv) -> None:
         storage.close()
 
 
+def test_a_new_directory_and_all_above_it_are_synced_where_they_were_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr("cluster.env._sync_directory", synced.append)
+    for _ in range(2):
+        RealDisk(str(tmp_path / "a" / "b" / "c")).close()
+        assert sorted(synced) == [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")]
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL])
+def test_space_is_made_where_the_file_system_cannot_reserve_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(fd: int, offset: int, size: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    disk = RealDisk(str(tmp_path / "n1"))
+    file = disk.open("file", create=True)
+    file.pwrite(b"x", 0)
+    file.preallocate(10_000)
+    assert file.size() == 10_000
+    file.preallocate(5_000)
+    assert file.size() == 10_000
+    assert file.pread(3, 0) == b"x\0\0"
+    file.close()
+    disk.close()
+
+
+def test_a_full_disk_is_told_when_space_is_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: RealEnv
+) -> None:
+    def full(fd: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(CoordinationError, match="No space left"):
+        open_storage(env, str(tmp_path / "n1"), "fsync")
+
+
 WRITER = """
 import asyncio, sys
-from cluster.env import RealEnv
+from cluster.env import RealDisk, RealEnv
 from cluster.storage import open_storage
 storage = open_storage(RealEnv(asyncio.new_event_loop()), sys.argv[1], "process", segment_bytes=4096)
 for index in range(1, 100000):
