@@ -33,10 +33,8 @@ NO_OP: Final = b"\x01"
 ATTRIBUTES: Final = (
     "_SyncObj__raftState",
     "_SyncObj__raftCurrentTerm",
-    "_SyncObj__votedForNodeId",
     "_SyncObj__raftLeader",
     "_SyncObj__raftElectionDeadline",
-    "_SyncObj__raftLog",
     "_SyncObj__raftCommitIndex",
     "_SyncObj__raftLastApplied",
     "_SyncObj__raftMatchIndex",
@@ -79,10 +77,8 @@ if TYPE_CHECKING:
 
         _SyncObj__raftState: int
         _SyncObj__raftCurrentTerm: int
-        _SyncObj__votedForNodeId: str | None
         _SyncObj__raftLeader: Node | None
         _SyncObj__raftElectionDeadline: float
-        _SyncObj__raftLog: Any
         _SyncObj__raftCommitIndex: int
         _SyncObj__raftLastApplied: int
         _SyncObj__raftMatchIndex: dict[Node, int]

@@ -147,9 +147,9 @@ class Membership(Leading, Following):
         self._stock(Leading._SyncObj__onNodeConnected, peer.node)
         self._try_form()
         if self.is_leader:
-            self._replicate(peer)
-            if peer.open and peer.sent_at < peer.connected_at:
+            if peer.next > self._log[-1][1]:
                 self._send_append(peer, ())
+            self._replicate(peer)
 
     def _parted(self, peer: Peer) -> None:
         """The connection to a peer is gone."""

@@ -48,11 +48,10 @@ class Timers(Elections):
         self._timer = self._env.call_later(max(0.0, due - self._clock()), self._guard, self._on_timer)
 
     def _on_timer(self) -> None:
-        lateness = self._clock() - self._timer_at
-        self._timer, self._timer_at = None, inf
         now, due = self._clock(), self._due()
+        late = self._is_late(now - self._timer_at)
+        self._timer, self._timer_at = None, inf
         if now >= due:
-            late = self._is_late(lateness)
             if self._SyncObj__raftState == LEADER:
                 self._beat(now, late)
             elif late:
@@ -96,5 +95,5 @@ class LateTimers(Timers):
             self._late_rounds = 0
             return False
         self._late_rounds += 1
-        logger.info("raft.late node=%s late_ms=%d", self._config.node_id, lateness_s * 1000)
+        logger.debug("raft.late node=%s late_ms=%d", self._config.node_id, lateness_s * 1000)
         return True

@@ -344,9 +344,11 @@ class World:
         """Some rounds of heartbeats, all delivered."""
         for _ in range(rounds):
             self.tick(leader)
-            for follower in followers:
-                self.flow(leader, follower)
-                self.flow(follower, leader)
+            for _ in range(2):
+                for follower in followers:
+                    self.flow(leader, follower)
+                    self.work(follower)
+                    self.flow(follower, leader)
             for follower in followers:
                 self.flow(leader, follower)
 

@@ -16,6 +16,8 @@ from typing import Any
 
 from cluster.codec import pack, unpack
 
+OWN_ENTRY = -1
+
 
 class Ledger:
     """``violations``: each a word for the rule and what happened."""
@@ -41,6 +43,13 @@ class Ledger:
         """The node died, and with it whoever waited there."""
         self._pending.pop(name, None)
 
+    def was_skipped(self, name: str, indexes: range) -> None:
+        """The node applied what is before and after these, so they were the engine's own entries there."""
+        for index in indexes:
+            _, command = self.applied.setdefault(index, (OWN_ENTRY, b""))
+            if command:
+                self.fail("StateMachineSafety", f"{name} applied nothing at {index}, where {command!r} was applied")
+
     def was_applied(self, name: str, index: int, term: int, command: bytes) -> None:
         known = self.applied.setdefault(index, (term, command))
         if known != (term, command):
@@ -60,7 +69,7 @@ class Ledger:
             self.fail("ElectionSafety", f"{name} and {self.leaders[term]} lead in term {term}")
         first, last = log[0][1], log[-1][1]
         for index, (applied_term, command) in self.applied.items():
-            if applied_term >= term or index <= first:
+            if applied_term >= term or applied_term == OWN_ENTRY or index <= first:
                 continue
             if index > last or log[index - first][0] != command or log[index - first][2] != applied_term:
                 self.fail("LeaderCompleteness", f"{name} leads in term {term} without {command!r}, applied at {index}")
@@ -77,7 +86,11 @@ class Ledger:
                 return
 
     def check_state(self, name: str, applied_index: int, commands: list[bytes]) -> None:
-        expected = [self.applied[index][1] for index in sorted(self.applied) if index <= applied_index]
+        expected = [
+            self.applied[index][1]
+            for index in sorted(self.applied)
+            if index <= applied_index and self.applied[index][1]
+        ]
         if commands != expected:
             self.fail("StateDivergence", f"{name} at {applied_index} has {commands[-3:]}, should have {expected[-3:]}")
 
@@ -98,12 +111,16 @@ class ListMachine:
         self.roles: list[tuple[bool, int, str | None]] = []
         self.tried: list[bytes] = []
         self.raft: Any = None
+        self._last = 0
 
     def apply(self, index: int, term: int, command: bytes) -> None:
         self.tried.append(command)
         if b"boom" in command:
             raise RuntimeError("boom")
         self.commands.append(command)
+        if self._last:
+            self._ledger.was_skipped(self._name, range(self._last + 1, index))
+        self._last = index
         self._ledger.was_applied(self._name, index, term, command)
 
     def snapshot(self) -> bytes:
@@ -115,6 +132,7 @@ class ListMachine:
             raise ValueError("not a list of commands")
         self._ledger.restores += 1
         self.commands = commands
+        self._last = 0
 
     def role_changed(self, leading: bool, term: int, leader: str | None) -> None:
         self.roles.append((leading, term, leader))

@@ -75,8 +75,6 @@ class Weather(World):
             node = self[name]
             node.rate = 1.0 + self.rng.uniform(-profile.drift, profile.drift)
             self.at(self.rng.random() * 0.05, self.start_node, name)
-        for a, b in itertools.combinations(names, 2):
-            self.at(0.1, self.try_connect, a, b)
         self.plan()
 
     # The agenda.
@@ -146,6 +144,10 @@ class Weather(World):
             self[name].drive.crash_at = 0
             self[name].drive.crash_power() if self.profile.power else self[name].drive.crash_process()
             self.at(0.1, self.start_node, name)
+            return
+        for other in self.names:
+            if other != name:
+                self.at(self.rng.uniform(0.0, 0.2), self.try_connect, *sorted((name, other)))
 
     # What the parts of a node ask for.
 

@@ -1,0 +1,405 @@
+"""The replicated log as its users see it: proposing, stopping, handing over, limits; and the seam to pysyncobj."""
+
+from __future__ import annotations
+
+import re
+import threading
+import types
+from pathlib import Path
+from typing import Any
+
+import pysyncobj.syncobj
+import pytest
+
+from cluster.raft import RaftNode, config, engine, messages
+from cluster.raft.adapter import Adapter
+from cluster.raft.bridge import Bridge
+from cluster.raft.commit import Poison
+from tests.raft.lab import World
+from tests.raft.variants import TriesForEver, commands, variant
+
+pytestmark = pytest.mark.fast
+
+
+# Proposing.
+
+
+def test_only_the_leader_proposes_and_nothing_is_forwarded__s09() -> None:
+    w = World("ABC")
+    w.form("A")
+    assert w["B"].raft.propose(b"xx") is None
+    assert not w.pending("B", "A"), "a follower sends nothing for its callers: no request id can be answered twice"
+    with pytest.raises(RuntimeError, match="propose"):
+        w["B"].adapter._applyCommand(b"xx", None)
+    bridge: Bridge = w["B"].adapter._bridge
+    peer = w["B"].adapter._peers["A"].node
+    for kind in ("apply_command", "apply_command_response", "append_entries", "next_node_idx"):
+        assert not bridge.send(peer, {"type": kind, "command": b"xx", "request_id": 1, "term": 1})
+    assert not w.pending("B", "A")
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"\xc1", b"\x01", b"\x90", b"\x91\xa1x", b"\x92\x63\x01", b"\x80", b"\x93\x01\x01\x01"]
+)
+def test_what_is_not_a_message_is_ignored(payload: bytes) -> None:
+    w = World("ABC")
+    w.form("A")
+    w.hand_over("A", "B", payload)
+    assert not w["B"].fatal
+    w.propose("A", "x0")
+    w.beat("A", "BC")
+    assert commands(w["B"].machine) == ["x0"]
+
+
+def test_fields_of_a_wrong_type_are_ignored() -> None:
+    w = World("ABC")
+    w.form("A")
+    whole = [
+        [messages.APPEND, 1, 1e9, 2, 1, 2, [[1, b"xx"]]],
+        [messages.ACK, 1, 1e9, 2, True, True],
+        [messages.PIECE, 1, 1e9, 2, 9, 1, 5, 5, 0, b"abc"],
+        [messages.REQUEST_VOTE, 9, 9, 9, True],
+    ]
+    for message in whole:
+        for at in range(1, len(message)):
+            for wrong in (None, "x", [1], -1.5, b"x", {"a": 1}):
+                if type(wrong) is not type(message[at]):
+                    w.hand_over("A", "B", messages.encode(*message[:at], wrong, *message[at + 1 :]))
+    w.hand_over("A", "B", messages.encode(messages.APPEND, 1, 1e9, 2, 1, 2, [[1, "text"]]))
+    assert not w["B"].fatal
+    assert w["B"].raft.term == 1
+    assert w["B"].last == w["A"].last
+
+
+@pytest.mark.parametrize("command", [b"", b"x", b"\xff\xff", bytes(config.ENTRY_MAX_BYTES + 1)])
+def test_a_command_that_the_log_does_not_carry_is_refused(command: bytes) -> None:
+    w = World("ABC")
+    w.form("A")
+    last = w["A"].last
+    with pytest.raises(ValueError, match="command"):
+        w["A"].raft.propose(command)
+    assert w["A"].last == last
+
+
+def test_the_largest_command_travels() -> None:
+    w = World("ABC")
+    World.segment_bytes, before = 1 << 23, World.segment_bytes
+    try:
+        w.form("A")
+        index = w["A"].raft.propose(b"xx" + bytes(config.ENTRY_MAX_BYTES - 2))
+        w.beat("A", "BC")
+        assert w["C"].adapter._SyncObj__raftLastApplied == index
+    finally:
+        World.segment_bytes = before
+
+
+def test_the_machine_may_propose_while_it_applies() -> None:
+    w = World("ABC")
+    w.form("A")
+    machine = w["A"].machine
+    apply, chain = machine.apply, [b"x1", b"x2", b"x3"]
+
+    def apply_and_propose(index: int, term: int, command: bytes) -> None:
+        apply(index, term, command)
+        if chain:
+            w["A"].raft.propose(chain.pop(0))
+
+    machine.apply = apply_and_propose  # type: ignore[method-assign]
+    w.propose("A", "x0")
+    w.beat("A", "BC", 6)
+    assert commands(w["B"].machine) == ["x0", "x1", "x2", "x3"]
+    assert not w.ledger.violations
+
+
+# Stopping.
+
+
+def s17_command_that_fails(adapter: Any) -> World:
+    w = World("ABC", adapter)
+    w.form("A")
+    w.propose("A", "boom")
+    w.propose("A", "x0")
+    w.beat("A", "BC", 4)
+    return w
+
+
+def test_s17_a_command_that_fails_stops_the_node_once() -> None:
+    whole = s17_command_that_fails(Adapter)
+    assert len(whole["A"].fatal) == 1
+    assert "cannot be applied" in whole["A"].fatal[0]
+    assert whole["A"].machine.tried == [b"boom"]
+    assert not whole["A"].raft.is_leader
+    assert whole["A"].raft.propose(b"x1") is None
+    assert whole["A"].machine.roles[-1][0] is False, "the machine is told that it leads no more"
+    damaged = s17_command_that_fails(variant({Poison: TriesForEver}))
+    assert damaged["A"].machine.tried.count(b"boom") > 3
+    assert commands(damaged["A"].machine) == []
+
+
+def test_an_unforeseen_error_stops_the_node_with_a_message() -> None:
+    w = World("ABC")
+    w.form("A")
+    w["B"].adapter._handlers[messages.APPEND] = lambda peer, message: 1 / 0
+    w.tick("A")
+    w.flow("A", "B")
+    assert w["B"].fatal == ["an unexpected error: ZeroDivisionError: division by zero"]
+    w.lose("B", "A")
+    w.tick("A")
+    w.flow("A", "B")
+    assert not w.pending("B", "A"), "it says nothing any more"
+
+
+def test_a_full_disk_stops_the_node__E7() -> None:
+    w = World("ABC")
+    w.form("A")
+    drive = w["A"].drive
+    drive.capacity_bytes = 0
+    drive.faults = {call: OSError(28, "No space left on device") for call in range(drive.calls + 1, drive.calls + 50)}
+    assert w["A"].raft.propose(b"x0") is not None, "it is on its way: nobody may say that it did not happen"
+    w["A"].env.run_soon()
+    assert len(w["A"].fatal) == 1
+    assert "No space left" in w["A"].fatal[0]
+    assert w["A"].machine.roles[-1][0] is False
+    w.flow("A", "B")
+    w.kill("A")
+    w.elect("B", "C")
+    w.propose("B", "x1")
+    w.beat("B", "C")
+    assert commands(w["C"].machine) == ["x0", "x1"]
+    assert not w.ledger.violations
+
+
+def test_after_close_nothing_is_said_or_heard() -> None:
+    w = World("ABC")
+    w.form("A")
+    w["B"].raft.close()
+    w.propose("A", "x0")
+    w.flow("A", "B")
+    w.tick("B", 5.0)
+    assert not w.pending("B", "A")
+    assert w["B"].machine.commands == []
+    assert not w["B"].fatal
+
+
+# Slow followers.
+
+
+def test_a_follower_that_does_not_answer_costs_a_bounded_window() -> None:
+    w = World("ABC")
+    w.form("A")
+    for i in range(200):
+        w.propose("A", f"x{i}")
+        w.flow("A", "B")
+        w.flow("B", "A")
+    assert len(w.pending("A", "C")) <= config.APPENDS_IN_FLIGHT_MAX + 2
+    assert len(w.ledger.acked) == 200
+    for _ in range(40):
+        w.flow("A", "C")
+        w.flow("C", "A")
+    assert w["C"].last == w["A"].last, "what it missed is sent in larger appends as it answers"
+
+
+def test_one_append_is_bounded_by_bytes() -> None:
+    w = World("ABC")
+    w.form("A")
+    w.isolate("C")
+    for _ in range(8):
+        w["A"].raft.propose(bytes(300_000))
+    w.flow("A", "B")
+    w.flow("B", "A")
+    w.link("A", "C")
+    sizes = [
+        sum(len(command) for _, command in message[6])
+        for message in w.pending("A", "C")
+        if message[0] == messages.APPEND
+    ]
+    assert sizes
+    assert max(sizes) <= config.APPEND_MAX_BYTES + 300_000
+
+
+def test_a_hanging_disk_of_the_leader_counts_it_out_and_collects_nothing__E7() -> None:
+    World.durability, before = "fsync", World.durability
+    try:
+        w = World("ABC")
+        for name in "ABC":
+            w.work(name)
+        w.elect("A", "BC")
+        for name in "ABC":
+            w.work(name)
+        for i in range(50):
+            w.propose("A", f"x{i}")
+            for follower in "BC":
+                w.flow("A", follower)
+                w.work(follower)
+                w.flow(follower, "A")
+        assert len(w["A"].env.disk_jobs) <= 2
+        assert len(w.ledger.acked) == 50, "two of three have it on disk"
+        w.isolate("C")
+        w.propose("A", "y0")
+        w.flow("A", "B")
+        w.work("B")
+        w.flow("B", "A")
+        assert b"y0" not in w.ledger.acked
+        w.work("A")
+        assert b"y0" in w.ledger.acked
+    finally:
+        World.durability = before
+
+
+def test_a_follower_acknowledges_only_what_is_on_its_disk__I9() -> None:
+    World.durability, before = "fsync", World.durability
+    try:
+        w = World("ABC")
+        for name in "ABC":
+            w.work(name)
+        w.elect("A", "BC")
+        w.work("B")
+        w.flow("B", "A")
+        w.propose("A", "x0")
+        w.flow("A", "B")
+        assert not w.pending("B", "A")
+        w.tick("A")
+        w.flow("A", "B")
+        (answer,) = w.pending("B", "A")
+        assert answer[3] == w["B"].last - 1, "a sign of life is answered, for what is durable"
+        w.work("B")
+        assert w.pending("B", "A")[-1][3] == w["B"].last
+    finally:
+        World.durability = before
+
+
+# Handing over.
+
+
+def test_leadership_is_handed_to_the_named_member() -> None:
+    w = World("ABC")
+    w.form("A")
+    w.propose("A", "x0")
+    assert w["A"].raft.transfer("C")
+    assert w["A"].raft.propose(b"x1") is None, "nothing is proposed meanwhile"
+    assert not w["A"].raft.transfer("B"), "one at a time"
+    for _ in range(4):
+        for one, other in ("AC", "CA", "AB", "BA", "CB", "BC"):
+            w.flow(one, other)
+    assert w["C"].raft.is_leader
+    assert not w["A"].raft.is_leader
+    w.propose("C", "x2")
+    w.beat("C", "AB")
+    assert commands(w["B"].machine) == ["x0", "x2"]
+    assert not w.ledger.violations
+
+
+def test_a_handover_that_fails_ends_and_leaves_no_trust_in_silence() -> None:
+    w = World("ABC")
+    w.form("A")
+    w.beat("A", "BC")
+    assert w["A"].raft.has_fresh_majority()
+    assert not w["A"].raft.transfer("D")
+    assert not w["B"].raft.transfer(None)
+    assert w["A"].raft.transfer("C")
+    w.lose("A", "C")
+    for _ in range(12):
+        w.tick("A")
+        w.flow("A", "B")
+        w.flow("B", "A")
+    assert w["A"].raft.is_leader
+    w.propose("A", "x0")
+    w.beat("A", "BC")
+    assert b"x0" in w.ledger.acked
+    assert not w["A"].raft.has_fresh_majority(), "the target may still stand, and would be voted for at any time"
+
+
+def test_status_tells_members_and_lag() -> None:
+    w = World("ABC")
+    w.form("A")
+    w.beat("A", "BC")
+    w.isolate("C")
+    w.propose("A", "x0")
+    w.beat("A", "B")
+    status = w["A"].raft.status()
+    assert (status["role"], status["leader"], status["has_quorum"]) == ("leader", "A", True)
+    assert [(m["node_id"], m["lag"], m["connected"]) for m in status["members"]] == [
+        ("A", 0, True),
+        ("B", 0, True),
+        ("C", 1, False),
+    ]
+    assert w["B"].raft.status()["members"][0]["lag"] is None
+    assert w["B"].raft.status()["commit_index"] == status["commit_index"]
+
+
+# The seam.
+
+
+def test_another_release_is_refused__R14() -> None:
+    real = pysyncobj.syncobj.SyncObj
+    engine.check("0.3.17", real)
+    with pytest.raises(ImportError, match=r"made for pysyncobj 0\.3\.17, this is 0\.3\.18"):
+        engine.check("0.3.18", real)
+
+    class Renamed:
+        def __init__(self) -> None:
+            self._SyncObj__raftState = 0
+
+    with pytest.raises(ImportError, match="_SyncObj__setState"):
+        engine.check("0.3.17", Renamed)
+
+
+def test_every_private_name_that_is_used_is_checked__R14() -> None:
+    used: set[str] = set()
+    for file in (Path(engine.__file__).parent).glob("*.py"):
+        if file.name != "engine.py":
+            used |= set(re.findall(r"_SyncObj__\w+", file.read_text()))
+    assert used == {name for name in (*engine.ATTRIBUTES, *engine.METHODS) if name.startswith("_SyncObj__")}
+
+
+def test_two_nodes_in_one_process_share_neither_clock_nor_journal_nor_settings__R13() -> None:
+    one = World("ABC")
+    other = World("ABC", election_min_s=1.0, election_max_s=2.0)
+    other.now = 90_000.0
+    one.form("A")
+    other.now += 3.0
+    other.form("B")
+    assert one["A"].adapter._SyncObj__conf.raftMinTimeout == 0.3
+    assert other["A"].adapter._SyncObj__conf.raftMinTimeout == 1.0
+    assert one["A"].adapter._SyncObj__raftLog is one["A"].storage.journal
+    assert other["A"].adapter._SyncObj__raftLog is other["A"].storage.journal
+    assert one["C"].adapter._SyncObj__raftElectionDeadline < 1100.0
+    assert other["C"].adapter._SyncObj__raftElectionDeadline > 90_000.0
+
+
+def test_the_application_s_own_pysyncobj_is_left_alone__R13() -> None:
+    World("ABC").form("A")
+    journal = pysyncobj.syncobj.createJournal(None)
+    assert type(journal).__name__ == "MemoryJournal"
+    assert abs(pysyncobj.syncobj.monotonicTime() - pysyncobj.monotonic.monotonic()) < 60.0
+
+
+def test_nodes_on_two_threads_keep_apart__R13() -> None:
+    clocks = {"one": 10.0, "two": 20.0}
+    seen: dict[str, set[float]] = {"one": set(), "two": set()}
+    barrier = threading.Barrier(2)
+
+    def look(name: str) -> None:
+        for _ in range(200):
+            barrier.wait()
+            engine.stock(None, lambda: clocks[name], lambda: seen[name].add(pysyncobj.syncobj.monotonicTime()))
+
+    threads = [threading.Thread(target=look, args=(name,)) for name in clocks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == {"one": {10.0}, "two": {20.0}}
+
+
+def test_the_package_loads_pysyncobj_only_when_a_node_is_asked_for() -> None:
+    import subprocess
+    import sys
+
+    code = "import cluster.raft, sys; print('pysyncobj' in sys.modules); cluster.raft.RaftNode; print('pysyncobj' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = __import__("cluster.raft", fromlist=["x"]).Nothing
+    assert isinstance(RaftNode, type)
+    assert isinstance(engine, types.ModuleType)
