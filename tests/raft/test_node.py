@@ -8,7 +8,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-import pysyncobj.syncobj
+import pysyncobj.syncobj  # type: ignore[import-untyped]
 import pytest
 
 from cluster.raft import RaftNode, config, engine, messages
@@ -54,7 +54,7 @@ def test_what_is_not_a_message_is_ignored(payload: bytes) -> None:
 def test_fields_of_a_wrong_type_are_ignored() -> None:
     w = World("ABC")
     w.form("A")
-    whole = [
+    whole: list[list[Any]] = [
         [messages.APPEND, 1, 1e9, 2, 1, 2, [[1, b"xx"]]],
         [messages.ACK, 1, 1e9, 2, True, True],
         [messages.PIECE, 1, 1e9, 2, 9, 1, 5, 5, 0, b"abc"],
@@ -132,6 +132,9 @@ def test_s17_a_command_that_fails_stops_the_node_once() -> None:
     assert whole["A"].raft.propose(b"x1") is None
     assert whole["A"].machine.roles[-1][0] is False, "the machine is told that it leads no more"
     damaged = s17_command_that_fails(variant({Poison: TriesForEver}))
+    for i in range(1, 4):
+        damaged.propose("A", f"x{i}")
+        damaged.beat("A", "BC")
     assert damaged["A"].machine.tried.count(b"boom") > 3
     assert commands(damaged["A"].machine) == []
 
