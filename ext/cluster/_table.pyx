@@ -66,6 +66,12 @@ cdef inline Text text_of(bytes data):
     return text
 
 
+cdef inline Text name_in(const Table *t, bytes name):
+    cdef Text text = text_of(name)
+    hash_name(t, &text)
+    return text
+
+
 cdef inline bytes bytes_in(const Buffer *b):
     return PyBytes_FromStringAndSize(<const char *>b.data, b.size)
 
@@ -123,14 +129,7 @@ cdef class LeaseTable:
 
     def snapshot(self):
         """The whole state, in canonical bytes (I6). Cost: linear in leases and sessions."""
-        cdef Buffer buffer
-        memset(&buffer, 0, sizeof(buffer))
-        try:
-            if not write_snapshot(&self.table, &buffer):
-                raise MemoryError("no memory for a snapshot; the table is unchanged")
-            return bytes_in(&buffer)
-        finally:
-            drop_buffer(&buffer)
+        return write_snapshot(&self.table)
 
     def restore(self, bytes data not None):
         """Replace the state by that of a snapshot.
@@ -206,12 +205,12 @@ cdef class LeaseTable:
             0: at ``now_ms`` it would be granted. Otherwise the earliest time at which an occupant's occupancy ends (extensions aside), or
             before which nothing is granted at all.
         """
-        cdef Text text = text_of(name)
+        cdef Text text = name_in(&self.table, name)
         return next_chance(&self.table, &text, max_leaders, later(now_ms, self.table.time_ms))
 
     def holds(self, bytes name not None, bytes acq_id not None, int64_t now_ms):
         """Whether the acquisition with this id holds the name at ``now_ms`` (alive, not merely occupying)."""
-        cdef Text text = text_of(name)
+        cdef Text text = name_in(&self.table, name)
         cdef Slot *slot = find_name(&self.table, &text)
         cdef Standing standing
         cdef const char *id = acq_id
@@ -222,7 +221,7 @@ cdef class LeaseTable:
 
     def rows(self, bytes name not None, int64_t now_ms):
         """The occupants of a name at ``now_ms``, by slot, as rows of ``docs/protocol.md``."""
-        cdef Text text = text_of(name)
+        cdef Text text = name_in(&self.table, name)
         return rows_of(&self.table, &text, later(now_ms, self.table.time_ms))
 
     def scan(self, bytes prefix not None, bytes after_name not None, int64_t after_slot, int64_t limit, int64_t now_ms):

@@ -4,6 +4,10 @@ from libc.string cimport memcpy
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
+cdef enum:
+    READ_AHEAD = 8  # operations; a power of two
+
+
 cdef struct Header:
     uint32_t count
     uint64_t epoch
@@ -41,14 +45,41 @@ cdef void refuse(Table *t, const Header *h) noexcept nogil:
         answer(t, WRONG_EPOCH)
 
 
+cdef inline void foresee(const Table *t, Request *r) noexcept nogil:
+    """Hash an operation's names, and have its slot brought: at a million leases, waiting for it is half the cost of an operation."""
+    cdef uint32_t i
+    if r.operation == ACQUIRE_ALL:
+        for i in range(min(r.name_count, <uint32_t>ACQUIRE_ALL_MAX_NAMES)):
+            hash_name(t, &r.names[i])
+    elif has_name(r.operation):
+        hash_name(t, &r.name)
+        index_prefetch(&t.names, r.name.hash)
+
+
+cdef inline void approach(const Table *t, const Request *r) noexcept nogil:
+    """Have an operation's record brought, now that its slot is there."""
+    cdef uint32_t ref = index_guess(&t.names, r.name.hash) if has_name(r.operation) else 0
+    if ref:
+        prefetch(block(&t.arena, ref))
+        prefetch(<const uint8_t *>block(&t.arena, ref) + 64)
+
+
 cdef void operate_all(Table *t, uint32_t count, Cursor *c) noexcept nogil:
-    cdef Request r
+    """Answer all operations, in order; a few are read ahead, which has no effect but that their memory is near when their turn comes."""
+    cdef Request ahead[READ_AHEAD]
+    cdef uint32_t read = 0
     cdef uint32_t i
     cdef bint readable = True
     for i in range(count):
-        readable = readable and read_request(c, &r)
-        if readable:
-            operate(t, &r)
+        while readable and read < count and read < i + READ_AHEAD:
+            readable = read_request(c, &ahead[read % READ_AHEAD])
+            if readable:
+                foresee(t, &ahead[read % READ_AHEAD])
+                read += 1
+        if i + READ_AHEAD // 2 < read:
+            approach(t, &ahead[(i + READ_AHEAD // 2) % READ_AHEAD])
+        if i < read:
+            operate(t, &ahead[i % READ_AHEAD])
         else:
             answer_number(t, INVALID, 0)
         if t.no_memory:

@@ -8,6 +8,7 @@ cdef struct Standing:
     # How things stand with one name at one time, for one acquisition.
     uint32_t mine        # its lease, while that lives
     uint32_t occupants
+    uint32_t leftovers   # who is over and was not swept yet
     uint64_t places      # the smallest max_leaders among the occupants and the caller
     uint32_t leaver      # the occupant that leaves first, of equals the one with the smaller slot
     int64_t leaves_at
@@ -20,6 +21,7 @@ cdef void look(const Table *t, uint32_t first, const uint8_t *id, uint64_t max_l
     cdef int64_t end
     s.mine = 0
     s.occupants = 0
+    s.leftovers = 0
     s.places = max_leaders
     s.leaver = 0
     s.leaves_at = INT64_MAX
@@ -35,6 +37,8 @@ cdef void look(const Table *t, uint32_t first, const uint8_t *id, uint64_t max_l
                 s.leaver = ref
             if id != NULL and not l.flags & FLAG_DEAD and memcmp(l.id, id, ID_BYTES) == 0:
                 s.mine = ref
+        else:
+            s.leftovers += 1
         ref = l.sibling
 
 
@@ -95,8 +99,8 @@ cdef uint32_t new_lease(Table *t, const Request *r, const Text *name) noexcept n
     l.metadata_size = <uint16_t>r.metadata.size
     l.name_size = <uint8_t>name.size
     l.node_size = <uint8_t>r.node_id.size
-    memcpy(lease_text(l), name.at, name.size)
-    memcpy(lease_text(l) + name.size, r.node_id.at, r.node_id.size)
+    copy_short(lease_text(l), name.at, name.size)
+    copy_short(lease_text(l) + name.size, r.node_id.at, r.node_id.size)
     if metadata:
         memcpy(lease_text(l) + name.size + r.node_id.size, &metadata, sizeof(metadata))
     return ref
@@ -105,13 +109,12 @@ cdef uint32_t new_lease(Table *t, const Request *r, const Text *name) noexcept n
 cdef void take_slot(Table *t, uint32_t ref, const Text *name) noexcept nogil:
     """Give a new lease the lowest free slot and its place in the chain of occupants, which is in slot order."""
     cdef Lease *l = lease_at(&t.arena, ref)
-    cdef uint32_t hash = hash_text(t.seed, name.at, name.size)
-    cdef Slot *head = index_find(&t.names, hash, &t.arena, is_named, name)
+    cdef Slot *head = find_name(t, name)
     cdef uint32_t *link
     l.slot = 0
     l.sibling = 0
     if head == NULL:
-        index_put(&t.names, hash, ref)
+        index_put(&t.names, name.hash, ref)
         return
     link = &head.ref
     while link[0] and lease_at(&t.arena, link[0]).slot == l.slot:
@@ -185,7 +188,8 @@ cdef void acquire(Table *t, const Request *r) noexcept nogil:
     if standing.occupants >= standing.places:
         answer_held(t, standing.leaver, standing.leaves_at, -1)
         return
-    expire_leftovers(t, &r.name)
+    if standing.leftovers:
+        expire_leftovers(t, &r.name)
     limit = lacks_room(t, 1)
     if limit:
         answer_number(t, LIMIT, limit)

@@ -22,6 +22,7 @@ cdef extern from *:
     }
     """
     uint64_t fold_product(uint64_t a, uint64_t b) noexcept nogil
+    void prefetch "__builtin_prefetch"(const void *at) noexcept nogil
 
 
 cdef inline uint64_t word_at(const uint8_t *at) noexcept nogil:
@@ -32,9 +33,15 @@ cdef inline uint64_t word_at(const uint8_t *at) noexcept nogil:
 
 cdef inline uint64_t short_word(const uint8_t *at, uint32_t size) noexcept nogil:
     """The last 0 to 7 bytes of a key as one number; with the size mixed in elsewhere, different ends differ."""
-    cdef uint64_t word = 0
-    memcpy(&word, at, size)
-    return word
+    cdef uint32_t first
+    cdef uint32_t last
+    if size >= 4:
+        memcpy(&first, at, 4)
+        memcpy(&last, at + size - 4, 4)
+        return (<uint64_t>first << 32) | last
+    if size == 0:
+        return 0
+    return (<uint64_t>at[0] << 16) | (<uint64_t>at[size >> 1] << 8) | at[size - 1]
 
 
 cdef inline uint32_t hash_text(uint64_t seed, const uint8_t *at, uint32_t size) noexcept nogil:
@@ -94,6 +101,22 @@ cdef inline Slot *index_find(const Index *x, uint32_t hash, const Arena *arena, 
     return slot
 
 
+cdef inline void index_prefetch(const Index *x, uint32_t hash) noexcept nogil:
+    """Have the memory bring a key's slot while something else is done."""
+    if x.now.at != NULL:
+        prefetch(&x.now.at[hash & x.now.mask])
+    if x.old.at != NULL:
+        prefetch(&x.old.at[hash & x.old.mask])
+
+
+cdef inline uint32_t index_guess(const Index *x, uint32_t hash) noexcept nogil:
+    """The record that a key probably has, judged by one slot alone; 0: no guess."""
+    if x.now.at == NULL:
+        return 0
+    cdef const Slot *slot = &x.now.at[hash & x.now.mask]
+    return slot.ref if slot.hash == hash else 0
+
+
 cdef inline void put_slot(Slots *slots, uint32_t hash, uint32_t ref) noexcept nogil:
     cdef uint32_t i = hash & slots.mask
     while slots.at[i].ref:
@@ -138,6 +161,16 @@ cdef bint grow_index(Index *x) noexcept nogil:
             x.cursor += 1
         x.ahead = x.old.mask + 1
     return True
+
+
+cdef bint index_presize(Index *x, size_t keys) noexcept nogil:
+    """Whether an index that was never used could be given room for so many keys at once."""
+    cdef size_t count = SLOTS_MIN
+    while (count >> 4) * FULL_NUMERATOR < keys:
+        count *= 2
+    x.now.at = <Slot *>calloc(count, sizeof(Slot))
+    x.now.mask = <uint32_t>(count - 1)
+    return x.now.at != NULL
 
 
 cdef inline bint index_reserve(Index *x) noexcept nogil:

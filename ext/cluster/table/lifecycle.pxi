@@ -89,6 +89,7 @@ cdef inline void expire(Table *t, uint32_t ref) noexcept nogil:
     """Remove a lease that is over, or a dead one whose occupancy is, and say so."""
     cdef Lease *l = lease_at(&t.arena, ref)
     cdef Text name = name_of(l)
+    hash_name(t, &name)
     emit(t, EVENT_VACATED if l.flags & FLAG_DEAD else EVENT_EXPIRED, l, 0)
     remove_lease(t, find_name(t, &name), ref)
 

@@ -139,7 +139,7 @@ cdef uint32_t add_session(Table *t, uint64_t id, int64_t deadline, uint64_t leas
     s.first = 0
     s.last = 0
     s.node_size = <uint8_t>node_id.size
-    memcpy(session_text(s), node_id.at, node_id.size)
+    copy_short(session_text(s), node_id.at, node_id.size)
     index_put(&t.sessions, hash_session(t, id), ref)
     heap_push(&t.session_ends, &t.arena, deadline, id, ref | SESSION_BIT)
     t.session_count += 1

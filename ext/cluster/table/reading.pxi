@@ -10,6 +10,7 @@ from cluster._cursor cimport Cursor, left, load_u16, load_u32, read_uint
 cdef struct Text:
     const uint8_t *at
     uint32_t size
+    uint32_t hash  # of names, set before one is looked for (``hash_name``)
 
 
 cdef inline bint same_text(const Text *a, const Text *b) noexcept nogil:

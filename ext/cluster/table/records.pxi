@@ -147,8 +147,13 @@ cdef bint is_session(const Arena *a, uint32_t ref, const void *key) noexcept nog
     return session_at(a, ref).id == (<const uint64_t *>key)[0]
 
 
+cdef inline void hash_name(const Table *t, Text *name) noexcept nogil:
+    name.hash = hash_text(t.seed, name.at, name.size)
+
+
 cdef inline Slot *find_name(const Table *t, const Text *name) noexcept nogil:
-    return index_find(&t.names, hash_text(t.seed, name.at, name.size), &t.arena, is_named, name)
+    """The slot of a name whose hash is set; NULL: nobody occupies it."""
+    return index_find(&t.names, name.hash, &t.arena, is_named, name)
 
 
 cdef inline uint32_t hash_session(const Table *t, uint64_t id) noexcept nogil:

@@ -71,6 +71,14 @@ cdef inline uint32_t elements_of(int operation) noexcept nogil:
     return 0
 
 
+cdef inline bint has_name(int operation) noexcept nogil:
+    """Whether it is about one name."""
+    return (
+        operation == ACQUIRE or operation == EXTEND or operation == RELEASE or operation == ABANDON or operation == REVOKE
+        or operation == CHECK
+    )
+
+
 cdef bint read_arguments(Cursor *c, Request *r) noexcept nogil:
     cdef int operation = r.operation
     if operation == ACQUIRE:

@@ -117,13 +117,12 @@ cdef bint join_chain(Loading *g, uint32_t ref, const Text *name) noexcept nogil:
     """Put a stored lease among its name's occupants, by slot. False: its slot is taken, or its id lives there already."""
     cdef Table *t = g.table
     cdef Lease *l = lease_at(&t.arena, ref)
-    cdef uint32_t hash = hash_text(t.seed, name.at, name.size)
-    cdef Slot *head = index_find(&t.names, hash, &t.arena, is_named, name)
+    cdef Slot *head = find_name(t, name)
     cdef uint32_t *link
     cdef Standing standing
     l.sibling = 0
     if head == NULL:
-        index_put(&t.names, hash, ref)
+        index_put(&t.names, name.hash, ref)
         return True
     look(t, head.ref, l.id, MAX_LEADERS_MAX, t.time_ms, &standing)
     link = &head.ref
@@ -153,6 +152,7 @@ cdef bint load_lease(Loading *g) noexcept nogil:
         session = find_session(t, stored.session)
         if session == 0 or stored.session > stored.token:
             return False
+    hash_name(t, &r.name)
     ref = new_lease(t, r, &r.name)
     if ref == 0:
         g.no_memory = True
@@ -197,9 +197,11 @@ cdef bint load_snapshot(Loading *g) noexcept nogil:
     for i in range(count):
         if not load_session(g):
             return False
-    if not read_list(&g.cursor, &count) or count > t.leases_max:
+    # What the bytes that are left could hold is believed, not what they say.
+    if not read_list(&g.cursor, &count) or count > t.leases_max or count > left(&g.cursor) // LEASE_ELEMENTS:
         return False
-    for i in range(count):
+    g.no_memory = not index_presize(&t.names, count)
+    for i in range(count if not g.no_memory else 0):
         if not load_lease(g):
             return False
-    return g.cursor.at == g.cursor.end and keeps_limits(t)
+    return not g.no_memory and g.cursor.at == g.cursor.end and keeps_limits(t)

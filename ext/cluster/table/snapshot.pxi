@@ -9,6 +9,8 @@
 # ``cluster_id`` is empty until INIT. Sessions that are over are not in it: what hung on one stands free, with the end that it has.
 # Leases that are over and not yet swept are in it, since their expiry is still to be reported.
 
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.ref cimport PyObject, Py_XDECREF
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -18,11 +20,16 @@ cdef enum:
     SESSION_ELEMENTS = 5
     LEASE_ELEMENTS = 13
     SNAPSHOT_HEAD_BYTES_MAX = 128
-    SESSION_BYTES_MAX = 64 + NODE_ID_MAX_BYTES
-    LEASE_BYTES_MAX = 128 + NAME_MAX_BYTES + NODE_ID_MAX_BYTES + METADATA_MAX_BYTES
+    SESSION_BYTES_MAX = 1 + 4 * 9 + 2              # besides the node id
+    LEASE_BYTES_MAX = 1 + 18 + 8 * 9 + 1 + 3 * 3  # besides name, node id and metadata
+    SLOTS_AHEAD = 16                              # whose records are on the way while those of a slot are read
     MAGIC_BYTES = 12
     DIGIT_BITS = 11
     DIGITS = 5  # 55 bits: a token has 53
+
+cdef extern from "Python.h":
+    PyObject *new_bytes "PyBytes_FromStringAndSize"(const char *data, Py_ssize_t size) except NULL
+    int shorten_bytes "_PyBytes_Resize"(PyObject **data, Py_ssize_t size) except -1
 
 cdef const char *MAGIC = "tenure table"
 
@@ -41,7 +48,7 @@ cdef void sort_by_digit(const Numbered *given, Numbered *sorted, size_t count, i
     memset(starts, 0, sizeof(starts))
     for i in range(count):
         starts[(given[i].number >> shift) & ((1 << DIGIT_BITS) - 1)] += 1
-    for i in range(1 << DIGIT_BITS):
+    for i in range(<size_t>1 << DIGIT_BITS):
         here = starts[i]
         starts[i] = total
         total += here
@@ -73,24 +80,33 @@ cdef Numbered *sort_by_number(Numbered *given, size_t count) noexcept nogil:
     return given
 
 
-cdef Numbered *leases_by_token(const Table *t) noexcept nogil:
+cdef Numbered *leases_by_token(const Table *t, size_t *size) noexcept nogil:
+    """All leases; adds to ``size`` the most that their bytes can need."""
     cdef Numbered *all = <Numbered *>malloc((<size_t>t.lease_count + 1) * sizeof(Numbered))
     cdef size_t count = 0
+    cdef size_t slots = index_slots(&t.names)
     cdef size_t i
     cdef uint32_t ref
+    cdef const Lease *l
     if all == NULL:
         return NULL
-    for i in range(index_slots(&t.names)):
+    for i in range(slots):
+        ref = index_slot(&t.names, i + SLOTS_AHEAD).ref if i + SLOTS_AHEAD < slots else 0
+        if ref:
+            prefetch(block(&t.arena, ref))
         ref = index_slot(&t.names, i).ref
         while ref:
-            all[count].number = lease_at(&t.arena, ref).token
+            l = lease_at(&t.arena, ref)
+            all[count].number = l.token
             all[count].ref = ref
             count += 1
-            ref = lease_at(&t.arena, ref).sibling
+            size[0] += LEASE_BYTES_MAX + <size_t>l.name_size + l.node_size + l.metadata_size
+            ref = l.sibling
     return sort_by_number(all, count)
 
 
-cdef Numbered *sessions_by_id(const Table *t) noexcept nogil:
+cdef Numbered *sessions_by_id(const Table *t, size_t *size) noexcept nogil:
+    """All live sessions; adds to ``size`` the most that their bytes can need."""
     cdef Numbered *all = <Numbered *>malloc((<size_t>t.session_count + 1) * sizeof(Numbered))
     cdef size_t count = 0
     cdef size_t i
@@ -103,12 +119,11 @@ cdef Numbered *sessions_by_id(const Table *t) noexcept nogil:
             all[count].number = session_at(&t.arena, ref).id
             all[count].ref = ref
             count += 1
+            size[0] += SESSION_BYTES_MAX + session_at(&t.arena, ref).node_size
     return sort_by_number(all, count)
 
 
-cdef bint write_head(const Table *t, Buffer *b) noexcept nogil:
-    if not make_room(b, SNAPSHOT_HEAD_BYTES_MAX):
-        return False
+cdef void write_head(const Table *t, Buffer *b) noexcept nogil:
     put_list(b, SNAPSHOT_ELEMENTS)
     put_text(b, <const uint8_t *>MAGIC, MAGIC_BYTES)
     put_uint(b, t.level)
@@ -118,20 +133,16 @@ cdef bint write_head(const Table *t, Buffer *b) noexcept nogil:
     put_text(b, t.cluster_id, ID_BYTES if t.formed else 0)
     put_uint(b, <uint64_t>t.grants_from)
     put_uint(b, t.longest_ms)
-    return True
 
 
-cdef bint write_session(const Table *t, Buffer *b, uint32_t ref) noexcept nogil:
+cdef void write_session(const Table *t, Buffer *b, uint32_t ref) noexcept nogil:
     cdef const Session *s = session_at(&t.arena, ref)
-    if not make_room(b, SESSION_BYTES_MAX):
-        return False
     put_list(b, SESSION_ELEMENTS)
     put_uint(b, s.id)
     put_uint(b, <uint64_t>s.deadline)
     put_uint(b, s.lease_ms)
     put_uint(b, s.revoked)
     put_text(b, session_text(s), s.node_size)
-    return True
 
 
 cdef inline uint64_t session_id_of(const Table *t, const Lease *l, int64_t now) noexcept nogil:
@@ -143,12 +154,10 @@ cdef inline uint64_t session_id_of(const Table *t, const Lease *l, int64_t now) 
     return s.id if s.deadline > now else 0
 
 
-cdef bint write_lease(const Table *t, Buffer *b, uint32_t ref) noexcept nogil:
+cdef void write_lease(const Table *t, Buffer *b, uint32_t ref) noexcept nogil:
     cdef const Lease *l = lease_at(&t.arena, ref)
     cdef uint64_t session = session_id_of(t, l, t.time_ms)
     cdef Text metadata = metadata_of(&t.arena, l)
-    if not make_room(b, LEASE_BYTES_MAX):
-        return False
     put_list(b, LEASE_ELEMENTS)
     put_text(b, l.id, ID_BYTES)
     put_text(b, lease_text(l), l.name_size)
@@ -163,33 +172,37 @@ cdef bint write_lease(const Table *t, Buffer *b, uint32_t ref) noexcept nogil:
     put_byte(b, l.flags)
     put_text(b, lease_text(l) + l.name_size, l.node_size)
     put_text(b, metadata.at, metadata.size)
-    return True
 
 
-cdef bint write_sessions(const Table *t, Buffer *b) noexcept nogil:
-    cdef Numbered *all = sessions_by_id(t)
-    cdef bint written = all != NULL
+cdef void write_all(const Table *t, Buffer *b, const Numbered *sessions, const Numbered *leases) noexcept nogil:
     cdef uint32_t i
-    if written:
-        put_list(b, t.session_count)
-        for i in range(t.session_count):
-            written = written and write_session(t, b, all[i].ref)
-    free(all)
-    return written
+    write_head(t, b)
+    put_list(b, t.session_count)
+    for i in range(t.session_count):
+        write_session(t, b, sessions[i].ref)
+    put_list(b, t.lease_count)
+    for i in range(t.lease_count):
+        write_lease(t, b, leases[i].ref)
 
 
-cdef bint write_leases(const Table *t, Buffer *b) noexcept nogil:
-    cdef Numbered *all = leases_by_token(t)
-    cdef bint written = all != NULL and make_room(b, 8)
-    cdef uint32_t i
-    if written:
-        put_list(b, t.lease_count)
-        for i in range(t.lease_count):
-            written = written and write_lease(t, b, all[i].ref)
-    free(all)
-    return written
-
-
-cdef bint write_snapshot(const Table *t, Buffer *b) noexcept nogil:
-    """Whether there was memory enough."""
-    return write_head(t, b) and write_sessions(t, b) and write_leases(t, b)
+cdef bytes write_snapshot(const Table *t):
+    """Written straight into the bytes that are handed out: a second copy of a big state would cost as much as the writing."""
+    cdef size_t size = SNAPSHOT_HEAD_BYTES_MAX
+    cdef Numbered *sessions = sessions_by_id(t, &size)
+    cdef Numbered *leases = leases_by_token(t, &size)
+    cdef PyObject *snapshot = NULL
+    cdef Buffer buffer
+    try:
+        if sessions == NULL or leases == NULL:
+            raise MemoryError("no memory for a snapshot; the table is unchanged")
+        snapshot = new_bytes(NULL, <Py_ssize_t>size)
+        buffer.data = <uint8_t *>PyBytes_AS_STRING(<object>snapshot)
+        buffer.size = 0
+        buffer.room = size
+        write_all(t, &buffer, sessions, leases)
+        shorten_bytes(&snapshot, <Py_ssize_t>buffer.size)
+        return <bytes>snapshot
+    finally:
+        Py_XDECREF(snapshot)
+        free(sessions)
+        free(leases)
