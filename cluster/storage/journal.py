@@ -90,6 +90,9 @@ class Journal:
         self._reported = False
         self.on_error: Callable[[BaseException], None] = _unheard
         log.on_error = self.failed
+        if self._starts:
+            # What an earlier life had no time to remove.
+            log.drop_before(self._starts[0])
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -114,9 +117,9 @@ class Journal:
         return self._entries[0][1] - 1 + bisect_left(self._starts, self._log.settled)
 
     def add(self, command: bytes, index: int, term: int) -> None:
-        """Append one entry. Raises ValueError, changing nothing, if ``index`` does not follow the last one."""
-        if self._entries and index != self._entries[-1][1] + 1:
-            raise ValueError(f"entry {index} cannot follow entry {self._entries[-1][1]}")
+        """Append one entry. Raises ValueError, changing nothing, if ``index`` does not follow what is or was before it."""
+        if self._log.next_index not in (0, index):
+            raise ValueError(f"entry {index} cannot follow entry {self._log.next_index - 1}")
         self._starts.append(self._log.append(r.ENTRY, index, term, command))
         self._entries.append((command, index, term))
         self._log.next_index = index + 1
@@ -145,9 +148,7 @@ class Journal:
         self._log.drop_before(self._starts[0] if self._starts else record)
 
     def reset(self, entries: Sequence[Entry]) -> None:
-        """Replace the whole log, atomically: after a crash there is the old one or the new one. ``entries`` are
-        contiguous by index.
-        """
+        """Replace the whole log by ``entries``, contiguous by index. After a crash there is the old one or the new one."""
         entries = [(bytes(command), index, term) for command, index, term in entries]
         for before, after in pairwise(entries):
             if after[1] != before[1] + 1:
@@ -161,9 +162,7 @@ class Journal:
         self._log.drop_before(record)
 
     def clear(self) -> None:
-        """Empty the log; any index may come next. Prefer ``reset``: a crash between this and the next ``add`` leaves an
-        empty log.
-        """
+        """Empty the log; any index may come next. ``reset`` is better: a crash before the next ``add`` leaves an empty log."""
         self.reset(())
 
     def _forget(self, where: slice, gone: Sequence[Entry]) -> None:
@@ -190,9 +189,7 @@ class Journal:
         self._log.sync(done)
 
     def onOneSecondTimer(self) -> None:
-        """Settle what nobody asked to be settled, and prove it: only what was written within the last moments can be
-        taken for torn.
-        """
+        """Settle what nobody asked to be settled, and prove it, so that only the last moments can ever be taken for torn."""
         self._log.seal()
         self._log.sync(_nothing)
 

@@ -88,12 +88,11 @@ class Meta:
         return self._state.no_vote_through
 
     def save(self, **changes: Any) -> None:
-        """Change some attributes, all or none; on disk when it returns. Nothing is written if nothing changes. Blocks
-        for two syncs.
+        """Change some attributes, all or none; on disk when it returns. Blocks for two syncs, or not at all if nothing changes.
 
         Raises:
-            OSError: nothing may be done that rests on the change. What the disk holds is unknown, so every later save
-            raises too. TypeError, ValueError: there is no such attribute; the term would go back. Nothing was changed.
+            OSError: nothing may be done that rests on the change. What the disk holds is unknown, so every later save raises too.
+            TypeError, ValueError: there is no such attribute; the term would go back. Nothing was changed.
         """
         if unknown := changes.keys() - _NAMES:
             raise TypeError(f"meta has no {sorted(unknown)}")
@@ -143,9 +142,7 @@ def encode(state: State) -> bytes:
 
 
 def decode(data: bytes) -> State:
-    """Raises StorageDamaged on anything that ``encode`` does not make, an empty file included: it is never taken for
-    term 0.
-    """
+    """Raises StorageDamaged on anything that ``encode`` does not make; an empty file is never taken for term 0."""
     start = _FRONT.size + _LENGTH.size
     if len(data) < start:
         raise StorageDamaged(NAME, len(data), "the file is cut short" if data else "the file is empty")

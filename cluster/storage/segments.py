@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from cluster.ports import Disk, Env, File
@@ -139,9 +140,7 @@ class SegmentLog:
     # Appending.
 
     def append(self, kind: int, index: int, term: int, data: bytes) -> int:
-        """Buffer one record. Returns its position. Touches no file; after an error it keeps counting positions and
-        writes nothing.
-        """
+        """Buffer one record and return its position. Touches no file; after an error it counts positions and buffers nothing."""
         segment = self._segments[-1]
         size = r.RECORD_BYTES + len(data)
         if segment.used + size > segment.header.capacity:
@@ -159,8 +158,7 @@ class SegmentLog:
         return position
 
     def flush(self) -> None:
-        """Give what is buffered to the kernel, where that is what settles it. With ``synced`` there is nothing to do
-        before ``sync``.
+        """Give what is buffered to the kernel, if that is what settles it; with ``synced`` there is nothing to do before ``sync``.
 
         Raises:
             OSError: it could not be written; also reported by ``on_error``. Nothing of it counts as settled.
@@ -181,9 +179,7 @@ class SegmentLog:
         self._drop(self._keep_from)
 
     def sync(self, done: Callable[[], None]) -> None:
-        """Call ``done`` when everything appended so far is settled: at once if it is, else from the loop. Never after
-        an error or a close.
-        """
+        """Call ``done`` when all appended so far is settled: at once if it is, else from the loop; never after an error or a close."""
         if self.failed is not None:
             return
         if not self._synced:
@@ -319,7 +315,8 @@ class SegmentLog:
     def _remove(self, doomed: Sequence[_Open]) -> None:
         for segment in doomed:
             segment.shut()
-            self._disk.remove(segment.name)
+            with suppress(FileNotFoundError):  # Removed the last time, when the sync after it failed.
+                self._disk.remove(segment.name)
             # Each for good before the next: a removal that is lost must never leave a gap.
             self._disk.sync_directory()
             segment.removed = True

@@ -46,13 +46,11 @@ class SnapshotStore(Protocol):
         """Index of the newest one; 0: there is none."""
 
     def save(self, index: int, term: int, data: bytes, done: Done) -> None:
-        """Keep a snapshot; ``done`` on the loop, later, with None when it is durable and the newest, or with the
-        OSError that prevented it.
+        """Keep a snapshot; ``done``, later and on the loop, gets None when it is durable and the newest, or the OSError that prevented it.
 
-        After an error the previous snapshot is untouched and another save may be tried. Saves are done in the order
-        they came. One that is
-        not newer than what is kept is not written: ``done(None)`` then means that what is kept covers it. After a close
-            ``done`` is never called.
+        After an error the previous snapshot is untouched and another save may be tried. Saves are done in the order they came. One that is
+        not newer than what is kept is not written; ``done(None)`` then means that what is kept covers it. After a close ``done`` is never
+        called.
         """
 
     def latest(self) -> Snapshot | None:
@@ -180,9 +178,7 @@ def encode_header(index: int, term: int, size: int) -> bytes:
 
 
 def _write(disk: Disk, snapshot: Snapshot) -> Iterator[bool]:
-    """Write one snapshot, a slice with each step; the last step ends the iteration. A step that raises leaves nothing
-    behind that counts.
-    """
+    """Write one snapshot, a slice with each step; the last step ends the iteration. After a step that raises nothing counts."""
     index, term, data = snapshot
     name = snapshot_name(index)
     header = encode_header(index, term, len(data))

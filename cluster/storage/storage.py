@@ -47,9 +47,10 @@ class Storage:
         return not self.meta.term and not self.snapshots.index and not (len(journal) and journal[-1][2])
 
     def close(self) -> None:
-        """Settle what is buffered, close the files, unlock the directory. Blocks for that; with a hanging disk it gives
-        up after ``work.STOP_WAIT_S`` and leaves the directory locked. Callbacks that were not called yet never are. May
-        be repeated.
+        """Settle what is buffered, close the files, unlock the directory. May be repeated.
+
+        Blocks for that; with a disk that hangs it gives up after ``work.STOP_WAIT_S`` and leaves the directory locked. Callbacks that
+        were not called yet never are.
         """
         shut, self._shut = self._shut, None
         if shut is not None and not shut():
@@ -195,9 +196,7 @@ def _tell_of_cut(directory: str, segments: list[Segment], log: Log) -> None:
 
 
 def _remove_leftovers(disk: Disk) -> None:
-    """What was being written when the process ended: files without their final name, and snapshots with a newer one
-    beside them.
-    """
+    """Files that were being written when the process ended, and snapshots with a newer one beside them."""
     snapshots = _names(disk, snapshot_files.PREFIX)
     for name in snapshots[:-1]:
         disk.remove(name)

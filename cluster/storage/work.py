@@ -42,9 +42,7 @@ class DiskWork:
         self._env.on_disk_thread(run, report)
 
     def stop(self) -> bool:
-        """Let nothing begin any more and wait for what runs, at most STOP_WAIT_S. False: the disk hangs, and its files
-        must not be touched.
-        """
+        """Let nothing begin any more, and wait STOP_WAIT_S for what runs. False: the disk hangs; leave its files alone."""
         waited = self._running.acquire(timeout=STOP_WAIT_S)
         self._stopped = True
         if waited:

@@ -188,6 +188,11 @@ def test_an_entry_that_does_not_follow_is_refused_and_changes_nothing() -> None:
     with pytest.raises(ValueError, match="entry 5 cannot follow entry 3"):
         storage.journal.reset([(b"", 3, 1), (b"", 5, 1)])
     assert storage.journal[:] == [(b"a", 7, 1)]
+    storage.journal.deleteEntriesFrom(0)
+    with pytest.raises(ValueError, match="entry 8 cannot follow entry 6"):
+        storage.journal.add(b"c", 8, 1)
+    storage.journal.add(b"c", 7, 2)
+    assert storage.journal[:] == [(b"c", 7, 2)]
 
 
 def test_cleared_it_takes_any_index() -> None:

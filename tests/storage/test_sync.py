@@ -264,8 +264,8 @@ def test_a_segment_that_cannot_be_removed_goes_first_the_next_time(caplog: pytes
         journal.add(bytes(60), index, 0)
     storage.snapshots.save(60, 0, b"", lambda error: None)
     env.run()
-    drive.failing = {"remove": OSError(errno.EBUSY, "Device or resource busy")}
-    for _ in range(2):
+    for kind in ("remove", "syncdir"):
+        drive.failing = {kind: OSError(errno.EBUSY, "Device or resource busy")}
         journal.deleteEntriesTo(20)
         journal.sync(lambda: None)
         env.run()
@@ -279,9 +279,26 @@ def test_a_segment_that_cannot_be_removed_goes_first_the_next_time(caplog: pytes
     assert removed == sorted(removed)
     assert removed[0].endswith("01")
     assert len(removed) > 4
+    assert not any(name in drive.files() for name in removed)
     drive.crash_power()
     again = open_storage(SimEnv(drive, random.Random(2)).port, "data", "fsync", segment_bytes=1024)
     assert again.journal[0][1] == 46
+
+
+def test_what_an_earlier_life_had_no_time_to_remove_is_removed_by_the_next() -> None:
+    drive, env, storage = begun(segment_bytes=1024)
+    for index in range(1, 61):
+        storage.journal.add(bytes(60), index, 0)
+    storage.snapshots.save(60, 0, b"", lambda error: None)
+    env.run()
+    storage.journal.deleteEntriesTo(50)
+    storage.close()
+    before = len(drive.files())
+    storage = open_storage(env.port, "data", "fsync", segment_bytes=1024)
+    storage.journal.add(b"", 61, 0)
+    storage.journal.sync(lambda: None)
+    env.run()
+    assert len(drive.files()) < before - 4
 
 
 def test_an_entry_larger_than_a_segment_gets_one_of_its_own() -> None:
