@@ -22,6 +22,8 @@ from tests.support_cluster import free_ports
 SECRET = b"a long random secret"
 POLL_S = 0.005
 
+_started: list[Node] = []
+
 
 async def until(predicate: Callable[[], object], what: str, within_s: float = 8.0) -> None:
     """Let the loop run until ``predicate()`` is true. Raises AssertionError with ``what`` if it never is."""
@@ -45,6 +47,11 @@ def run(work: Callable[[RealEnv], Coroutine[Any, Any, None]], *, plain: bool = F
         assert not left, f"tasks left behind: {left}"
         assert not faults, f"the loop reported: {faults}"
     finally:
+        # A failed test leaves nodes running, and they would go on calling each other while the loop is being closed.
+        for node in _started:
+            node.net.close()
+        loop.run_until_complete(asyncio.gather(*(node.net.wait_closed() for node in _started)))
+        _started.clear()
         loop.close()
 
 
@@ -87,6 +94,7 @@ class Node:
         self.net.on_disconnected = lambda peer: self.story.append(("down", peer))
         self.net.on_frame = lambda peer, payload: self.story.append(("frame", peer, payload))
         self.net.on_client = self._client
+        _started.append(self)
 
     def _client(self, connection: Connection) -> None:
         self.clients.append(connection)
