@@ -47,7 +47,7 @@ def declare(parser: Parser) -> None:
             Option("--seconds", "how long the workers contend", seconds(4, 16), 12.0, metavar="S"),
             JSON,
             LOG_FORMAT,
-            log_level("warning"),
+            log_level("error"),
         )
     )
 

@@ -208,4 +208,4 @@ def log_level(default: str) -> Option:
     )
 
 
-CLIENT: tuple[Option, ...] = (CONNECT, SECRET_FILE, TIMEOUT, LOG_FORMAT, log_level("warning"))
+CLIENT: tuple[Option, ...] = (CONNECT, SECRET_FILE, TIMEOUT, LOG_FORMAT, log_level("error"))
