@@ -48,11 +48,16 @@ def run(work: Callable[[RealEnv], Coroutine[Any, Any, None]], *, plain: bool = F
         assert not faults, f"the loop reported: {faults}"
     finally:
         # A failed test leaves nodes running, and they would go on calling each other while the loop is being closed.
-        for node in _started:
-            node.net.close()
-        loop.run_until_complete(asyncio.gather(*(node.net.wait_closed() for node in _started)))
-        _started.clear()
+        loop.run_until_complete(_stop_all())
         loop.close()
+
+
+async def _stop_all() -> None:
+    for node in _started:
+        node.net.close()
+    for node in _started:
+        await node.net.wait_closed()
+    _started.clear()
 
 
 class Node:
