@@ -20,8 +20,6 @@ import cluster
 from cluster.cli.runs import Run, read_runs
 from cluster.env import boot_clock
 
-_END_PATIENCE_S = 5.0
-
 
 @dataclass(slots=True)
 class Actor:
@@ -119,13 +117,13 @@ class Stage:
             actor.process.send_signal(signal.SIGCONT)
         return None
 
-    def end_workers(self) -> list[str]:
-        """Ask all workers to end; returns the labels of those that had to be killed."""
+    def end_workers(self, patience_s: float) -> list[str]:
+        """Ask all workers to end, within ``patience_s`` seconds; returns the labels of those that had to be killed."""
         hung = []
         for actor in self.workers:
             if actor.process is not None and actor.alive:
                 actor.process.terminate()
-        until = boot_clock() + _END_PATIENCE_S
+        until = boot_clock() + patience_s
         for actor in self.workers:
             if actor.process is None:
                 continue
