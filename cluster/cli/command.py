@@ -68,6 +68,7 @@ class Command:
             os.close(status_write)
         self._deadline = deadline
         os.set_blocking(self._status, False)
+        os.set_blocking(self._control, False)
         self._loop.add_reader(self._status, self._read)
 
     def _read(self) -> None:
@@ -102,20 +103,23 @@ class Command:
     def _tell(self, line: str) -> None:
         try:
             os.write(self._control, line.encode() + b"\n")
-        except BrokenPipeError:
-            return  # The guard has ended; its last report says so.
+        except (BrokenPipeError, BlockingIOError):
+            return  # The guard has ended, and its last report says so; or it was stopped, and the deadline that it knows is the safe one.
 
-    def kill_orphan(self) -> None:
-        """After the guard has ended without a last report: end the process group ourselves, and see it gone."""
+    def kill_orphan(self) -> bool:
+        """After the guard has ended without a last report: end the process group ourselves. Returns whether it is seen to be gone."""
         if not self._pid:
-            return
+            return True
         until = time.monotonic() + _ORPHAN_PATIENCE_S
         while time.monotonic() < until:
             try:
                 os.killpg(self._pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                return
+            except ProcessLookupError:
+                return True
+            except PermissionError:
+                return False
             time.sleep(0.005)
+        return False
 
     def close(self) -> None:
         """Close the pipes and collect the guard; where it still runs, the closed pipe makes it end the command."""

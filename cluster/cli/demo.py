@@ -201,7 +201,9 @@ class Play:
             if dead:
                 raise CoordinationError(f"node {dead[0]} ended by itself", "its log is above")
             if boot_clock() >= until:
-                raise CoordinationError(f"{complaint} in time", "the logs are above; a busy machine may need another try")
+                raise CoordinationError(
+                    f"{complaint} in time", "the logs are above; a busy machine may need another try"
+                )
             time.sleep(_LOOK_S)
         return found
 

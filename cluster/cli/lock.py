@@ -169,6 +169,8 @@ async def _run(lease: AsyncLease, args: argparse.Namespace, signals: asyncio.Que
             grace=args.grace,
         )
         status = await _attend(command, lease, signals, lease_time / 20)
+    except OSError as error:
+        status = complain(error, EXIT_FAILURE)
     finally:
         command.close()
     # The lease is given back only now, when nothing of the command runs any more.
@@ -195,8 +197,7 @@ async def _attend(command: Command, lease: AsyncLease, signals: asyncio.Queue[in
                 words = report.result()
                 report = asyncio.ensure_future(command.reports.get())
                 if not words:
-                    command.kill_orphan()
-                    raise CoordinationError("the guard of the command was killed", "the command was killed with it")
+                    return _without_guard(command)
                 if words[0] == "failed":
                     return _cannot_run(int(words[1]))
                 if words == ["ending", "lease"]:
@@ -222,6 +223,16 @@ async def _attend(command: Command, lease: AsyncLease, signals: asyncio.Queue[in
     finally:
         report.cancel()
         number.cancel()
+
+
+def _without_guard(command: Command) -> int:
+    if not command.kill_orphan():
+        raise CoordinationError(
+            "the guard was killed and the command may still run", "the name stays taken until the lease runs out"
+        )
+    return complain(
+        CoordinationError("the guard of the command was killed", "the command was killed with it"), EXIT_FAILURE
+    )
 
 
 def _exit_status(code: int, lost: bool) -> int:

@@ -31,6 +31,8 @@ class Option:
         default: taken when neither the command line nor the environment names a value.
         required: whether a value must come from one of the two.
         metavar: what the help calls the value.
+        choices: the only texts that are accepted, where there are such.
+        named: the environment's name, where the derived one means something else to a command that runs under ``lock``.
     """
 
     flag: str
@@ -40,6 +42,7 @@ class Option:
     required: bool = False
     metavar: str = "VALUE"
     choices: tuple[str, ...] = ()
+    named: str = ""
 
     @property
     def dest(self) -> str:
@@ -47,7 +50,7 @@ class Option:
 
     @property
     def variable(self) -> str:
-        return "TENURE_" + self.dest.upper()
+        return self.named or "TENURE_" + self.dest.upper()
 
 
 class Parser(argparse.ArgumentParser):

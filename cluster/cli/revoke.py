@@ -27,7 +27,13 @@ def declare(parser: Parser) -> None:
     parser.add_options(
         (
             *CLIENT,
-            Option("--slot", "only this slot of a leader group; every slot if not given", count(0, 1023), metavar="N"),
+            Option(
+                "--slot",
+                "only this slot of a leader group; every slot if not given",
+                count(0, 1023),
+                metavar="N",
+                named="TENURE_REVOKE_SLOT",
+            ),
             Option("--force", "free the name at once, although its holder may still run"),
             JSON,
         )

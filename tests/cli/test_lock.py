@@ -263,3 +263,21 @@ def test_without_a_majority_the_command_ends_inside_its_lease__A3(tmp_path: Path
             assert "could not be renewed in time" in first.communicate()[1]
         finally:
             own.close()
+
+
+def test_a_killed_guard_takes_the_command_along_and_the_name_is_free(
+    locks: Locks, coordinator: api.Coordinator, tmp_path: Path
+) -> None:
+    beats = tmp_path / "beats"
+    first = locks.start("guardless", "--lease-time", "600", "--", *STUBBORN, str(beats))
+    eventually(lambda: lines(beats), 10.0)
+    listed = subprocess.run(["ps", "-A", "-o", "ppid=,pid="], capture_output=True, text=True, check=True).stdout
+    (guard,) = [int(pid) for parent, pid in map(str.split, listed.splitlines()) if int(parent) == first.pid]
+    os.kill(guard, signal.SIGKILL)
+    assert first.wait(10) == 1
+    assert "guard" in first.communicate()[1]
+    count = len(lines(beats))
+    lease = coordinator.acquire("guardless", lease_time=1.0, wait_time=1.0)
+    assert lease is not None
+    lease.release()
+    assert len(lines(beats)) == count
