@@ -192,9 +192,9 @@ def test_drops_cost_nothing_to_the_others() -> None:
     for conn_id in range(2000):
         reader_of(intake, conn_id).feed(b"".join(request(rid, renew()) for rid in range(1, 101)))
     assert intake.queued == 200_000
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert sum(intake.drop(conn_id) for conn_id in range(2000)) == 200_000
-    assert time.perf_counter() - begun < 1.0
+    assert time.process_time() - begun < 1.0
     assert intake.seal(0) is None
 
 
