@@ -190,6 +190,11 @@ cdef class LeaseTable:
         return self.table.session_count
 
     @property
+    def memory_bytes(self):
+        """What the table has taken from the system. It gives nothing back while it lives, but for buffers of unusual batches."""
+        return memory_of(&self.table)
+
+    @property
     def cluster_id(self):
         """16 bytes; empty until INIT."""
         return PyBytes_FromStringAndSize(<const char *>self.table.cluster_id, ID_BYTES if self.table.formed else 0)

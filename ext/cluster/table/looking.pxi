@@ -12,6 +12,16 @@ cdef inline int64_t later(int64_t a, int64_t b) noexcept nogil:
     return a if a > b else b
 
 
+cdef size_t memory_of(const Table *t) noexcept nogil:
+    """Bytes taken from the system for records, indexes, heaps and buffers."""
+    return (
+        sizeof(Table) + <size_t>t.arena.chunk_count * CHUNK_UNITS * UNIT_BYTES
+        + (index_slots(&t.names) + index_slots(&t.sessions)) * sizeof(Slot)
+        + (<size_t>t.deadlines.page_count + t.session_ends.page_count) * sizeof(HeapPage)
+        + t.replies.room + t.events.room
+    )
+
+
 cdef int64_t earliest_end(Table *t) noexcept nogil:
     """When the next lease, occupancy or session ends; -1: there is none. Puts exact keys at the tops of the heaps, which nobody sees."""
     cdef int64_t end = -1
