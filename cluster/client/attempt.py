@@ -236,7 +236,7 @@ class AcquireCall(Call):
             cores.append(core)
         self._cores = cores
         if not stale or self._confirmations >= CONFIRMATIONS_MAX:
-            self._hand_over(base)
+            self._hand_over()
             return
         self._confirmations += 1
         self._unconfirmed = len(cores)
@@ -262,9 +262,9 @@ class AcquireCall(Call):
             self.unknown = True
             self._ask()
         else:
-            self._hand_over(self._engine.clock())
+            self._hand_over()
 
-    def _hand_over(self, base: float) -> None:
+    def _hand_over(self) -> None:
         now = self._engine.clock()
         if any(core.deadline() <= now for core in self._cores):
             self.unknown = True
@@ -273,7 +273,7 @@ class AcquireCall(Call):
             self._abandon()
             return
         for core in self._cores:
-            self._engine.track(core, base, self.session)
+            self._engine.track(core, self.session)
         self._deliver(self._cores)
 
     def _deliver(self, cores: Sequence[LeaseCore] | None) -> None:

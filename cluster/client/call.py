@@ -47,6 +47,7 @@ class Call:
     deadline = 0.0
     rid = 0
     sent_at = 0.0
+    sent_bytes = 0
     state = State.NEW
     timer: Handle | None = None
     tries = 0

@@ -141,12 +141,15 @@ class Dispatcher(LinkOwner):
         now = self._env.clock()
         if wire is not None:
             queue = self._ready_anywhere
-            while queue:
+            while queue and not wire.full:
                 self._send(wire, queue.popleft(), now)
             queue = self._ready
             if link.leading:
-                while queue and (self._in_flight < IN_FLIGHT_MAX or queue[0].urgent):
+                while queue and (queue[0].urgent or (self._in_flight < IN_FLIGHT_MAX and not wire.full)):
                     self._send(wire, queue.popleft(), now)
+            if queue and wire.full:
+                # Maybe nothing but waits is out, whose answers may take long.
+                wire.ask_how_far(link.epoch)
             wire.flush()
         if not link.awake and self.need():
             link.want()

@@ -40,6 +40,11 @@ def local_deadline(base: float, remaining_ms: int) -> float:
     return base + remaining_ms * (1 - CLOCK_DRIFT) / 1000 - MARGIN_S
 
 
+def counted_from(deadline: float, lease_ms: int) -> float:
+    """The moment from which a full lease would end at ``deadline``: the inverse of ``local_deadline``."""
+    return deadline + MARGIN_S - lease_ms * (1 - CLOCK_DRIFT) / 1000
+
+
 class Owner(Protocol):
     """What a lease asks of its client. Any thread may call."""
 

@@ -78,7 +78,12 @@ class Engine(Dispatcher):
         # Read after the append, and cleared before the other side takes anything: no item is left without a wake-up.
         if not self._woken:
             self._woken = True
-            self._env.call_from_thread(self._drain)
+            try:
+                self._env.call_from_thread(self._drain)
+            except RuntimeError:
+                # The next one must find out too.
+                self._woken = False
+                raise
 
     def check_process(self) -> None:
         """Raises UsageError in a child of the process that made this client."""
@@ -161,7 +166,7 @@ class Engine(Dispatcher):
 
     # The books.
 
-    def track(self, core: LeaseCore, base: float, session: Session | None) -> None:
+    def track(self, core: LeaseCore, session: Session | None) -> None:
         """A lease was granted and is about to be handed over."""
         self.leases[core.token] = core
         self.held = len(self.leases)
@@ -171,7 +176,7 @@ class Engine(Dispatcher):
             self._after_loss(core)
         elif session is not None and not session.ended:
             core.session = session
-            session.attach(core, base)
+            session.attach(core)
         else:
             self._watch(core)
 

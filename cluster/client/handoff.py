@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
-ALIVE_CHECK_S: Final = 5.0
+ALIVE_CHECK_S: Final = 1.0
 
 
 class Waiter(Protocol):

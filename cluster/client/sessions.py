@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.client import answers
 from cluster.client.answers import Answer
 from cluster.client.call import Call
-from cluster.client.core import LeaseCore, local_deadline
+from cluster.client.core import LeaseCore, counted_from, local_deadline
 from cluster.client.errands import CheckCall
 from cluster.opcodes import Op, Status
 from cluster.ports import Handle
@@ -170,12 +170,12 @@ class Session:
 
     # Leases come and go.
 
-    def attach(self, core: LeaseCore, base: float) -> None:
+    def attach(self, core: LeaseCore) -> None:
         first = not self.leases
         self.leases[core] = None
         if first:
-            # The acquisition has renewed the session in the same step.
-            self._anchor = max(self._anchor, base)
+            # The acquisition has renewed the session in the same step, which may have been a while ago.
+            self._anchor = max(self._anchor, counted_from(core.own_deadline, self.lease_ms))
             self._arm_renewal()
         self._arm_loss()
 

@@ -9,7 +9,6 @@ so an earlier time is safe and a later one never is.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 SENT_LOG_STEP_S: Final = 0.001
 SENT_LOG_MAX: Final = 4096
+# How much the node may not have read yet. A reply to a frame says that all frames before it were read.
+UNREAD_MAX_BYTES: Final = 4 << 20
 _PING = (int(Op.PING),)
 
 
@@ -79,8 +80,10 @@ class Wire:
         self._out: list[bytes] = []
         self._sent = SentLog()
         self._next_rid = 1
-        self._pings: deque[int] = deque()
         self._closed = False
+        self._sent_bytes = 0
+        self._read_bytes = 0
+        self._pings: dict[int, int] = {}
         self.address = address
         self.node_id = welcome.node_id
         self.waiting: dict[int, Call | None] = {}
@@ -92,21 +95,33 @@ class Wire:
         """Queue one request; ``now`` was read from the clock before this. ``flush`` writes."""
         rid = self._next_rid
         self._next_rid = rid + 1
-        self._out.append(frame(pack((rid, epoch, operation))))
+        data = frame(pack((rid, epoch, operation)))
+        self._out.append(data)
+        self._sent_bytes += len(data)
         self._sent.note(rid, now)
         self.waiting[rid] = call
         call.rid = rid
         call.sent_at = now
+        call.sent_bytes = self._sent_bytes
+
+    @property
+    def full(self) -> bool:
+        """Whether more would only pile up in front of the node, until it closes the connection."""
+        return self._sent_bytes - self._read_bytes > UNREAD_MAX_BYTES
+
+    def ask_how_far(self, epoch: int) -> None:
+        """Find out what the node has read, where no reply may come for long."""
+        if not self._pings:
+            self.ping(epoch)
 
     def ping(self, epoch: int) -> None:
         now = self._env.clock()
         rid = self._next_rid
         self._next_rid = rid + 1
         self._out.append(frame(pack((rid, epoch, _PING))))
+        self._pings[rid] = self._sent_bytes
         # A waiter's grant often names a ping, so its time is kept as it is.
         self._sent.note(rid, now, exactly=True)
-        self._pings.append(rid)
-        self.waiting[rid] = None
         self.flush()
 
     def flush(self) -> None:
@@ -169,12 +184,14 @@ class Wire:
         if rid == 0:
             self._owner.pushed(self, answer)
             return
+        if rid in self._pings:
+            self._answered_ping(rid)
+            return
         if rid not in self.waiting:
             raise ValueError(f"a reply to request {rid}, which waits for none")
         call = self.waiting.pop(rid)
-        if self._pings and rid >= self._pings[0]:
-            self._answered_ping(rid)
         if call is not None:
+            self._read_bytes = max(self._read_bytes, call.sent_bytes)
             base = call.sent_at
             if len(message) == 3:
                 base = self._heard(message[2], rid, base)
@@ -183,8 +200,9 @@ class Wire:
     def _answered_ping(self, rid: int) -> None:
         """Pings are answered at once, in their order. One that was left out means that something on the way loses whole replies, maybe a
         grant among them: this connection cannot be believed, and on another one everything is asked again."""
-        if rid in self._pings and self._pings.popleft() != rid:
+        if rid != next(iter(self._pings)):
             raise ValueError("replies were lost on the way")
+        self._read_bytes = max(self._read_bytes, self._pings.pop(rid))
 
     def _heard(self, heard: Any, rid: int, own: float) -> float:
         """When the heard frame was sent. Never before the request itself, which was read before it."""

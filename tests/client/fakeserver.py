@@ -15,7 +15,7 @@ from typing import Any
 from cluster._table import LeaseTable
 from cluster.codec import frame, pack, unpack
 from cluster.opcodes import Op, Push, Status
-from cluster.ports import Connection, Env, Hello, Welcome
+from cluster.ports import Connection, Env, Handle, Hello, Welcome
 
 _HEADER = struct.Struct("<BBHIQq")
 LOOK_S = 0.01
@@ -108,15 +108,14 @@ class ServerEnd:
     def received(self, data: bytes) -> None:
         if not self.open or self.address in self.cluster.silent:
             return
-        self._tail += data
-        while len(self._tail) >= 4:
-            end = 4 + int.from_bytes(self._tail[:4], "big")
-            if len(self._tail) < end:
-                return
-            rid, epoch, op = unpack(self._tail[4:end])
-            self._tail = self._tail[end:]
+        buffer = self._tail + data
+        at = 0
+        while len(buffer) >= at + 4 and len(buffer) >= (end := at + 4 + int.from_bytes(buffer[at : at + 4], "big")):
+            rid, epoch, op = unpack(buffer[at + 4 : end])
+            at = end
             self.heard = rid
             self.cluster.read(Request(self, rid, epoch, op, self.cluster.env.clock()))
+        self._tail = buffer[at:]
 
     def send(self, message: list[Any], late_s: float = 0.0) -> None:
         self.cluster.env.call_later(self.cluster.delay_s + late_s, self._deliver, frame(pack(message)))
@@ -181,6 +180,8 @@ class FakeCluster:
     def __post_init__(self) -> None:
         self._started = self.env.clock()
         self._dialling = 0
+        self._look_timer: Handle | None = None
+        self._looking = False
         self.up.update(self.addresses)
         self.lead(self.addresses[0])
         self.apply([int(Op.INIT), self.cluster_id, int(self.env.wall() * 1000)])
@@ -287,7 +288,7 @@ class FakeCluster:
             answer = [int(Status.STALE_EPOCH), self.epoch]
         elif code == Op.WAIT:
             self.waiting.append(Waiting(request, self.env.clock() + op[1] / 1000))
-            self.env.call_soon(self._look)
+            self._look_soon()
             return
         elif code == Op.CANCEL:
             self._cancel(op[1])
@@ -299,7 +300,7 @@ class FakeCluster:
             answer = [0, self.stamp(), rows, more]
         else:
             answer = self.apply(op)
-            self.env.call_soon(self._look)
+            self._look_soon()
         if fate.replied:
             request.conn.send([request.rid, answer], fate.late_s)
 
@@ -308,24 +309,36 @@ class FakeCluster:
             self.waiting.remove(waiter)
             waiter.request.conn.send([waiter.request.rid, [int(Status.CANCELLED)]])
 
+    def _look_soon(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self.env.call_soon(self._look)
+
     def _look(self) -> None:
         """Give each waiter what it may have, in order; the answer names the last frame that was read from it."""
+        self._looking = False
+        if self._look_timer is not None:
+            self._look_timer.cancel()
+            self._look_timer = None
         taken: set[bytes] = set()
-        for waiter in list(self.waiting):
+        left: list[Waiting] = []
+        for waiter in self.waiting:
             request = waiter.request
             op = request.op[2]
             names = [op[2]] if op[0] == Op.ACQUIRE else op[2]
+            late = self.env.clock() >= waiter.until
             if not request.conn.open:
-                self.waiting.remove(waiter)
-            elif not taken.intersection(names):
+                continue
+            if late or not taken.intersection(names):
                 answer = self.apply(op)
-                if answer[0] != Status.HELD or self.env.clock() >= waiter.until:
-                    self.waiting.remove(waiter)
+                if late or answer[0] != Status.HELD:
                     request.conn.send([request.rid, answer, request.conn.heard])
-                else:
-                    taken.update(names)
-        if self.waiting:
-            self.env.call_later(LOOK_S, self._look)
+                    continue
+            taken.update(names)
+            left.append(waiter)
+        self.waiting = left
+        if left:
+            self._look_timer = self.env.call_later(LOOK_S, self._look)
 
 
 async def pause(env: Env, seconds: float) -> None:

@@ -9,10 +9,10 @@ import asyncio
 
 import pytest
 
-from cluster.errors import AuthenticationError, Indeterminate, ProtocolError, Unavailable
+from cluster.errors import Indeterminate, ProtocolError, Unavailable
 from cluster.opcodes import Op, Status
 from tests.client.fakeserver import LOST_REPLY, LOST_REQUEST, SEVERED_AFTER, SEVERED_BEFORE, Fate
-from tests.client.support import World, outcome_of, story
+from tests.client.support import World, story
 
 pytestmark = pytest.mark.fast
 
@@ -75,72 +75,6 @@ def test_a_stale_epoch_is_corrected_in_one_round() -> None:
     story(tell)
 
 
-@pytest.mark.parametrize("push", [True, False])
-def test_it_follows_the_raft_leader(push: bool) -> None:
-    async def tell(world: World) -> None:
-        lease = await world.aio.acquire("job", lease_time=10)
-        assert lease is not None
-        world.cluster.lead("n3:1", push=push)
-        started = world.now
-        assert await lease.release() is True
-        assert world.now - started < 0.3
-        assert world.cluster.of(Op.RELEASE)[-1].address == "n3:1"
-        # One connection, to the node that leads.
-        await world.advance(0.1)
-        assert [conn.address for conn in world.cluster.conns] == ["n3:1"]
-
-    story(tell)
-
-
-def test_a_killed_leader_is_left_for_the_next_one__A4() -> None:
-    async def tell(world: World) -> None:
-        lease = await world.aio.acquire("job", lease_time=10)
-        assert lease is not None
-        world.cluster.kill("n1:1")
-        world.env.call_later(0.8, world.cluster.lead, "n2:1")
-        started = world.now
-        other = await world.aio.acquire("other", lease_time=10)
-        assert other is not None
-        # The push of the scout's node names the new leader: no timer is waited for.
-        assert 0.8 <= world.now - started < 0.95
-        assert lease.confidence == "held"
-        assert await lease.release() is True
-        assert await other.release() is True
-        assert world.cluster.most_dials <= 2
-
-    story(tell)
-
-
-def test_a_silent_leader_is_noticed_and_left() -> None:
-    async def tell(world: World) -> None:
-        await world.aio.state("job")
-        world.cluster.silent.add("n1:1")
-        world.env.call_later(0.7, world.cluster.lead, "n2:1")
-        started = world.now
-        lease = await world.aio.acquire("job", lease_time=30)
-        assert lease is not None
-        assert 3.0 < world.now - started < 4.5
-        await lease.release()
-
-    story(tell)
-
-
-def test_a_held_lease_keeps_watch_on_the_connection() -> None:
-    async def tell(world: World) -> None:
-        lease = await world.aio.acquire("job", lease_time=60)
-        assert lease is not None
-        world.cluster.silent.add("n1:1")
-        world.cluster.lead("n2:1")
-        await world.until(lambda: any(conn.address == "n2:1" for conn in world.cluster.conns), within_s=5)
-        await lease.release()
-        before = len(world.cluster.of(Op.PING))
-        await world.advance(5)
-        # Nothing is held or asked: nothing is sent.
-        assert len(world.cluster.of(Op.PING)) <= before + 1
-
-    story(tell)
-
-
 def test_no_leader_is_unavailable_and_never_contention__C3() -> None:
     async def tell(world: World) -> None:
         world.cluster.lead("")
@@ -151,16 +85,6 @@ def test_no_leader_is_unavailable_and_never_contention__C3() -> None:
         assert world.now - started == pytest.approx(2, abs=0.1)
         # Asked of nodes that do not lead, and never applied.
         assert world.cluster.table.lease_count == 0
-
-    story(tell)
-
-
-def test_unreachable_nodes_are_named_with_their_reasons() -> None:
-    async def tell(world: World) -> None:
-        world.cluster.up.clear()
-        with pytest.raises(Unavailable, match=r"n1:1: n1:1: connection refused") as caught:
-            await world.aio.acquire("job", timeout=1)
-        assert all(address in str(caught.value) for address in world.cluster.addresses)
 
     story(tell)
 
@@ -209,46 +133,12 @@ def test_overload_is_named_when_it_does_not_end() -> None:
     story(tell)
 
 
-def test_a_stopping_node_is_left() -> None:
-    async def tell(world: World) -> None:
-        await world.aio.state("job")
-        world.cluster.once(Op.ACQUIRE, Fate(answer=[int(Status.CLOSING)]))
-        world.cluster.lead("n2:1", push=False)
-        lease = await world.aio.acquire("job", lease_time=10)
-        assert lease is not None
-        await lease.release()
-
-    story(tell)
-
-
 @pytest.mark.parametrize("answer", [[int(Status.INVALID), 3], [int(Status.BAD_REQUEST), "odd"], [99], [0, "x"], [0]])
 def test_an_answer_of_another_protocol_is_an_error(answer: list[object]) -> None:
     async def tell(world: World) -> None:
         world.cluster.once(Op.ACQUIRE, Fate(answer=answer))
         with pytest.raises(ProtocolError):
             await world.aio.acquire("job")
-
-    story(tell)
-
-
-GARBAGE = {
-    "length": b"\xff\xff\xff\xff",
-    "no msgpack": b"\0\0\0\x01\xc1",
-    "no answer": b"\0\0\0\x03\x92\x63\x90",
-    "nobody asked": b"\0\0\0\x04\x92\x63\x91\0",
-    "no reply": b"\0\0\0\x02\x91\0",
-}
-
-
-@pytest.mark.parametrize("raw", GARBAGE.values(), ids=GARBAGE.keys())
-def test_garbage_ends_the_connection_and_nothing_else__G5(raw: bytes) -> None:
-    async def tell(world: World) -> None:
-        lease = await world.aio.acquire("job", lease_time=10)
-        assert lease is not None
-        conn = world.cluster.conns[0]
-        conn.raw(raw)
-        await world.until(lambda: not conn.open)
-        assert await lease.release() is True
 
     story(tell)
 
@@ -295,36 +185,6 @@ def test_a_wait_that_ends_without_a_grant_is_none_in_time() -> None:
         assert world.now - started == pytest.approx(2, abs=0.1)
         assert await world.aio.acquire("job") is None
         await other.aio.close(limit=0)
-
-    story(tell)
-
-
-def test_another_cluster_under_the_same_addresses_ends_what_was_held__E4() -> None:
-    async def tell(world: World) -> None:
-        lease = await world.aio.acquire("job", lease_time=60)
-        assert lease is not None
-        for address in world.cluster.addresses:
-            world.cluster.kill(address)
-        world.cluster.up.update(world.cluster.addresses)
-        world.cluster.cluster_id = b"d" * 16
-        world.cluster.lead("n2:1")
-        with pytest.raises(Unavailable, match="another cluster"):
-            await world.aio.state("job", timeout=2)
-        assert not lease.lost.is_set()
-        await world.advance(6)
-        assert lease.lost.is_set()
-        assert (await world.aio.state("job")).waiters == 0
-
-    story(tell)
-
-
-def test_refusals_of_all_nodes_are_told_as_what_they_are__G6() -> None:
-    async def tell(world: World) -> None:
-        for address in world.cluster.addresses:
-            world.cluster.errors[address] = AuthenticationError("different secrets", "check it")
-        found = await outcome_of(world.aio.acquire("job", timeout=1))
-        assert isinstance(found, AuthenticationError)
-        assert found.applied == "no"
 
     story(tell)
 

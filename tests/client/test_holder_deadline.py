@@ -65,7 +65,7 @@ def test_a_wait_longer_than_the_lease_gives_a_lease_that_can_be_used__A11() -> N
     async def tell(world: World) -> None:
         await met(world)
         other = world.another()
-        blocker = await other.aio.acquire("job", lease_time=5.55)
+        blocker = await other.aio.acquire("job", lease_time=5.3)
         lease = await world.aio.acquire("job", lease_time=1, wait_time=20)
         assert blocker is not None
         assert lease is not None
@@ -236,3 +236,20 @@ def test_the_sent_log_is_bounded_and_never_later_than_the_truth__I8() -> None:
         assert found <= truth[rid]
     # What was sent lately is known to the millisecond.
     assert all((log.at(rid) or 0) > truth[rid] - 0.003 for rid in range(58_500, 60_000))
+
+
+@pytest.mark.parametrize("after_s", [0.0005, 0.004, 0.008, 0.012, 0.018])
+def test_an_extension_that_comes_just_too_late_never_revives__C1(after_s: float) -> None:
+    async def tell(world: World) -> None:
+        lease = await world.aio.acquire("job", lease_time=1)
+        assert lease is not None
+        await world.advance(0.5)
+        late_s = lease.remaining() - 2 * world.cluster.delay_s + after_s
+        world.cluster.once(Op.EXTEND, Fate(late_s=late_s))
+        assert await lease.extend(60) == NotHeld()
+        assert lease.lost.is_set()
+        await world.advance(1.0)
+        assert lease.lost.is_set()
+        assert lease.remaining() == 0.0
+
+    story(tell)

@@ -17,10 +17,11 @@ from tests.house import ROOT
 pytestmark = pytest.mark.fast
 
 HEAD = """
-import os, sys, threading, time, warnings
+import os, sys, threading, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
 from tests.client.local_door import open_local
-from cluster.errors import CoordinationError, UsageError
+from cluster.errors import UsageError
+from tests.support import eventually
 """
 
 
@@ -115,7 +116,7 @@ def test_a_daemon_thread_that_waits_does_not_keep_the_interpreter__D3() -> None:
         lease = coordinator.acquire("job", lease_time=60)
         for work in (lambda: coordinator.acquire("job", wait_time=60), lambda: lease.lost.wait()):
             threading.Thread(target=work, daemon=True).start()
-        time.sleep(0.2)
+        eventually(lambda: coordinator.state("job").waiters)
         """
     )
     assert status == 0
