@@ -77,11 +77,11 @@ class Engine(Dispatcher):
         self._inbox.append((work, args))
         # Read after the append, and cleared before the other side takes anything: no item is left without a wake-up.
         if not self._woken:
-            self._woken = True
             try:
+                self._woken = True
                 self._env.call_from_thread(self._drain)
-            except RuntimeError:
-                # The next one must find out too.
+            except BaseException:
+                # A loop that is gone: the next one must find out too. Ctrl-C in between: the next one must wake it.
                 self._woken = False
                 raise
 
