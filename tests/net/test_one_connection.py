@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from cluster.address import Address
-from cluster.codec import pack, unpack
+from cluster.codec import frame, pack, unpack
 from cluster.env import RealEnv
 from cluster.net import NodeNet
 from cluster.net import mesh as mesh_module
 from cluster.net.mesh import PEER_UNHEARD_S, refuse_second
-from cluster.net.peer import FrameSink, PeerStream
+from cluster.net.peer import PING, FrameSink, PeerStream
 from cluster.ports import Hello, Welcome
-from tests.net.support import Node, addresses, formed, run, until
+from tests.net.support import Node, Raw, addresses, formed, run, until
 from tests.sim.host import Host
 from tests.sim.loop import VirtualLoop
 from tests.sim.network import Network
@@ -97,7 +96,7 @@ class World:
     def strike(self) -> None:
         """One piece of bad luck."""
         one, other = self.rng.sample(self.members, 2)
-        match self.rng.randrange(7):
+        match self.rng.randrange(9):
             case 0 | 1:
                 self.network.reset(one.name, other.name)
             case 2:
@@ -112,6 +111,10 @@ class World:
             case 6:
                 one.host.crash()
                 self.loop.call_later(self.rng.choice((0.01, 0.2, 2.0)), self._reboot, one, one.host.life)
+            case 7 | 8:
+                # What is under way arrives late, perhaps after what the next connection brings.
+                self.network.slow(one.name, other.name, 1.0)
+                self.network.lose(one.name, other.name)
 
     def _reboot(self, member: Member, life: int) -> None:
         if member.host.life == life:
@@ -162,9 +165,8 @@ def test_after_many_storms_each_pair_has_one_connection__oneconn(seed: int) -> N
 
 
 @pytest.fixture
-def no_courtesy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_courtesy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mesh_module, "COURTESY_S", 0.0)
-    yield
 
 
 @pytest.mark.fast
@@ -190,6 +192,32 @@ def test_when_all_call_at_once_one_connection_of_each_pair_survives__oneconn(pla
                 await node.stop()
 
     run(work, plain=plain)
+
+
+@pytest.mark.fast
+def test_what_the_lower_peer_did_not_choose_is_closed__oneconn() -> None:
+    """Two connections of the lower peer are ready; it decides for the second one; nothing of the first is delivered."""
+
+    async def work(env: RealEnv) -> None:
+        low, high = addresses(2)
+        node = Node(env, high, [low])
+        await node.net.start()
+        first, second = Raw(high), Raw(high)
+        for raw in (first, second):
+            await raw.shake(Hello("peer", low, b"L" * 16, info={"boot": b"one"}))
+        assert not node.story, "nothing was decided yet"
+        await second.send(PING + frame(b"second"))
+        await until(lambda: node.frames(low) == [b"second"], "the chosen one is used")
+        assert unpack(await first.frame())[:2] == ["error", "redundant"]
+        assert await first.read() == b""
+        await second.send(frame(b"more"))
+        await until(lambda: node.frames(low) == [b"second", b"more"], "it stays")
+        assert [entry[0] for entry in node.story] == ["up", "frame", "frame"]
+        first.close()
+        second.close()
+        await node.stop()
+
+    run(work)
 
 
 # The decision itself.

@@ -197,6 +197,13 @@ class Network:
                 broken += 1
         return broken
 
+    def lose(self, one: str, other: str) -> None:
+        """Every connection between two hosts breaks for the first one alone: what it sent is still under way, and arrives."""
+        for first, second in list(self._ends):
+            for end in (first, second):
+                if (end._out.source.name, end._out.target.name) == (one, other):
+                    end._lose(ConnectionResetError("simulated loss"))
+
     def host_died(self, host: Host) -> None:
         """The machine's kernel resets what the process had open."""
         for first, second in list(self._ends):
