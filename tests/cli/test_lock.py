@@ -33,15 +33,15 @@ class Locks:
     """Starts ``lock`` processes; none is left."""
 
     def __init__(self, group: NodeGroup, directory: Path) -> None:
-        self._group = group
+        self.endpoints = group.endpoints
         self._directory = directory
         self._started: list[subprocess.Popen[str]] = []
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return tenure(["lock", *arguments], self._directory, env={"TENURE_CONNECT": self._group.endpoints})
+        return tenure(["lock", *arguments], self._directory, env={"TENURE_CONNECT": self.endpoints})
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        process = start(["lock", *arguments], self._directory, env={"TENURE_CONNECT": self._group.endpoints})
+        process = start(["lock", *arguments], self._directory, env={"TENURE_CONNECT": self.endpoints})
         self._started.append(process)
         return process
 
@@ -82,6 +82,18 @@ def test_the_command_runs_with_name_token_and_slot_and_its_status_comes_back(loc
     assert (name, slot) == ("env", "0")
     assert int(later) > int(token)
     assert first.stderr == second.stderr == ""
+
+
+def test_the_lease_is_extended_for_as_long_as_the_command_runs(locks: Locks, coordinator: api.Coordinator) -> None:
+    running = locks.start("long", "--lease-time", "1", "--", "sleep", "3")
+    eventually(lambda: holder_token(coordinator, "long"), 10.0)
+    token = holder_token(coordinator, "long")
+    lease = coordinator.acquire("long", lease_time=5.0, wait_time=20.0)
+    assert running.wait(10) == 0, running.communicate()
+    assert lease is not None
+    assert token is not None
+    assert lease.token > token
+    lease.release()
 
 
 def test_a_signal_that_ends_the_command_is_128_plus_n(locks: Locks) -> None:
@@ -237,13 +249,13 @@ def test_a_killed_locks_command_dies_with_it__A3(locks: Locks, tmp_path: Path) -
 
 def test_a_revoked_lease_ends_the_command(locks: Locks, coordinator: api.Coordinator, tmp_path: Path) -> None:
     beats = tmp_path / "beats"
-    first = locks.start("revoked", "--lease-time", "3", "--grace", "0.2", "--", *STUBBORN, str(beats))
+    first = locks.start("called-in", "--lease-time", "600", "--grace", "0.2", "--", *STUBBORN, str(beats))
     eventually(lambda: lines(beats), 10.0)
-    result = tenure(["revoke", "revoked"], tmp_path, env={"TENURE_CONNECT": locks._group.endpoints})
+    result = tenure(["revoke", "called-in"], tmp_path, env={"TENURE_CONNECT": locks.endpoints})
     assert result.returncode == 0, result.stderr
     assert first.wait(10) == 137
     assert "revoked" in first.communicate()[1]
-    lease = coordinator.acquire("revoked", lease_time=1.0, wait_time=5.0)
+    lease = coordinator.acquire("called-in", lease_time=1.0, wait_time=5.0)
     assert lease is not None
     lease.release()
 

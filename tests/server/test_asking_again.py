@@ -1,0 +1,98 @@
+"""A waiter that asks again with its id: who holds already is answered at once, whoever stands in line (C5).
+
+Knows: a node of one process, its client frames. Must not know: how the queues are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from cluster.codec import frame, pack, unpack
+from cluster.env import RealEnv
+from cluster.local import LocalNode
+from cluster.opcodes import Op, Status
+from cluster.ports import Hello
+
+pytestmark = pytest.mark.fast
+
+NAME = b"job"
+
+
+class Client:
+    """One connection to the node, and the replies that came over it."""
+
+    def __init__(self, node: LocalNode, client_id: bytes) -> None:
+        self._node = node
+        self._hello = Hello("client", "test:1", client_id)
+        self._tail = b""
+        self._rid = 0
+        self._epoch = 0
+        self.replies: dict[int, list[Any]] = {}
+
+    async def open(self) -> Client:
+        self._connection, welcome = await self._node.open_client(self._hello)
+        self._epoch = welcome.epoch
+        self._connection.on_data = self._read
+        self._connection.on_closed = lambda reason: None
+        return self
+
+    def wait(self, acq_id: bytes) -> int:
+        """Ask for the name, ready to wait a minute; returns the request's number."""
+        acquire = [int(Op.ACQUIRE), acq_id, NAME, 60_000, 1, 0, 0, b"test:1", b""]
+        self._rid += 1
+        self._connection.write(frame(pack([self._rid, self._epoch, [int(Op.WAIT), 60_000, acquire]])))
+        return self._rid
+
+    async def answer(self, rid: int) -> list[Any]:
+        for _ in range(1000):
+            if rid in self.replies:
+                return self.replies[rid]
+            await asyncio.sleep(0)
+        raise AssertionError(f"no answer to {rid}: {self.replies}")
+
+    def _read(self, data: bytes) -> None:
+        self._tail += data
+        while len(self._tail) >= 4:
+            size = int.from_bytes(self._tail[:4], "big")
+            if len(self._tail) < 4 + size:
+                return
+            message = unpack(self._tail[4 : 4 + size])
+            self._tail = self._tail[4 + size :]
+            if message[0]:
+                self.replies[message[0]] = message[1]
+
+
+def on_a_node(story: Callable[[LocalNode], Coroutine[Any, Any, None]]) -> None:
+    async def tell() -> None:
+        env = RealEnv(asyncio.get_running_loop())
+        node = LocalNode(env)
+        try:
+            while not node.server.batcher.serving:
+                await asyncio.sleep(0)
+            await story(node)
+        finally:
+            node.close()
+            env.close()
+
+    asyncio.run(tell())
+
+
+def test_a_holder_that_asks_again_does_not_stand_behind_those_who_wait_for_it__I5() -> None:
+    async def story(node: LocalNode) -> None:
+        mine, others = b"m" * 16, b"o" * 16
+        first = await Client(node, b"A" * 16).open()
+        granted = await first.answer(first.wait(mine))
+        assert granted[0] == Status.OK
+        other = await Client(node, b"B" * 16).open()
+        waiting = other.wait(others)
+        # The reply was lost with its connection, as far as the client knows: it asks on another one.
+        again = await Client(node, b"A" * 16).open()
+        answer = await again.answer(again.wait(mine))
+        assert answer[:3] == granted[:3], "the same token and slot"
+        assert waiting not in other.replies
+
+    on_a_node(story)
