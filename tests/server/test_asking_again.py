@@ -96,3 +96,48 @@ def test_a_holder_that_asks_again_does_not_stand_behind_those_who_wait_for_it__I
         assert waiting not in other.replies
 
     on_a_node(story)
+
+
+def hold_back(node: LocalNode, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From now on nothing is committed until the returned function is called."""
+    pending: list[tuple[int, bytes]] = []
+
+    def propose(command: bytes) -> int:
+        node.log._index += 1
+        pending.append((node.log._index, command))
+        return node.log._index
+
+    def commit() -> None:
+        taken, pending[:] = pending[:], []
+        for index, command in taken:
+            node.server.apply(index, node.log.term, command)
+
+    monkeypatch.setattr(node.log, "propose", propose)
+    return commit
+
+
+def test_nor_if_its_first_grant_was_under_way_when_it_asked_again__I5(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: LocalNode) -> None:
+        commit = hold_back(node, monkeypatch)
+        mine, others = b"m" * 16, b"o" * 16
+        first = await Client(node, b"A" * 16).open()
+        first.wait(mine)
+        other = await Client(node, b"B" * 16).open()
+        waiting = other.wait(others)
+        await turns()
+        again = await Client(node, b"A" * 16).open()
+        asked = again.wait(mine)
+        await turns()
+        for _ in range(3):
+            commit()
+            await turns()
+        assert (await again.answer(asked))[0] == Status.OK
+        assert waiting not in other.replies
+
+    on_a_node(story)
+
+
+async def turns() -> None:
+    """Let everything that is ready happen."""
+    for _ in range(20):
+        await asyncio.sleep(0)
