@@ -40,8 +40,7 @@ def fill(table: LeaseTable, count: int, *, session: int = 0, size: int = 1_000) 
     assert table.lease_count == count
 
 
-@pytest.mark.fast
-@pytest.mark.parametrize(("names", "batches"), [(40, 400), (300, 300), (6_000, 60)])
+@pytest.mark.parametrize(("names", "batches"), [(40, 300), (300, 200), pytest.param(6_000, 60, marks=pytest.mark.fast)])
 def test_names_come_and_go_while_the_index_grows__I1_I4(names: int, batches: int) -> None:
     """Every answer and every expiry is as a dict says; few names in few slots make long runs, many make it grow again and again."""
     rng = random.Random(names)
@@ -120,7 +119,6 @@ def test_sessions_with_many_leases_are_swept_in_order__I7() -> None:
     assert table.session_count == 0
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("on_a_session", [False, True])
 def test_memory_of_a_lease(on_a_session: bool, record_property: Callable[[str, object], None]) -> None:
     """With names of 24 bytes and node ids of 15. The figure at a million leases is in ``bench``."""
@@ -135,7 +133,6 @@ def test_memory_of_a_lease(on_a_session: bool, record_property: Callable[[str, o
     assert each < 150
 
 
-@pytest.mark.fast
 def test_what_is_freed_is_used_again() -> None:
     """Leases of many sizes come and go, by every way out, with metadata and sessions; the table stops to grow."""
     table, now, grown = fresh(sweep_max=2**20), 0, []

@@ -31,13 +31,11 @@ def first_objection(make: type[Model], *, beside_the_table: bool) -> str:
     return ""
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("mutant", mutants.ALL)
 def test_the_comparison_finds_every_mutant(mutant: type[Model]) -> None:
     assert first_objection(mutant, beside_the_table=True)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("mutant", mutants.BREAKS_AN_INVARIANT)
 def test_the_witness_alone_finds_what_breaks_an_invariant(mutant: type[Model]) -> None:
     objection = first_objection(mutant, beside_the_table=False)
