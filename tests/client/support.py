@@ -87,6 +87,13 @@ def counts(coordinator: Coordinator) -> dict[str, int]:
     return {what: count for what, count in coordinator._port.engine.counts().items() if what != "timers" and count}
 
 
+def armed(loop: asyncio.AbstractEventLoop) -> list[str]:
+    """The client's timers that wait to fire, by the function they call."""
+    handles = [handle for handle in loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
+    functions = [getattr(handle._callback, "__func__", None) for handle in handles]
+    return [f.__qualname__ for f in functions if f is not None and f.__module__.startswith("cluster.client")]
+
+
 def story(
     tell: Callable[[World], Awaitable[T]], *, seed: int = 1, timeout: float = 5.0, leaks: bool = True
 ) -> T:
@@ -100,6 +107,7 @@ def story(
             await world.until(lambda: not world.counts(), within_s=60.0)
             await world.aio.close(limit=0)
             assert world.coordinator._port.engine.link.timers == 0
+            assert not armed(loop)
         return result
 
     try:

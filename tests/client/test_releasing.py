@@ -15,7 +15,7 @@ from cluster.client import AsyncLease
 from cluster.errors import Indeterminate, LeaseLostError, Unavailable
 from cluster.opcodes import Op, Outcome
 from tests.client.fakeserver import LOST_REPLY, Fate
-from tests.client.support import World, outcome_of, story
+from tests.client.support import World, armed, outcome_of, story
 
 pytestmark = pytest.mark.fast
 
@@ -41,6 +41,21 @@ def test_a_handle_is_single_use() -> None:
         again = await held(world)
         assert again.token > lease.token
         await again.release()
+
+    story(tell)
+
+
+def test_a_release_leaves_no_timer__C4() -> None:
+    async def tell(world: World) -> None:
+        leases = [await held(world, f"job/{n}") for n in range(5)]
+        leases += [await held(world, f"auto/{n}", auto_extend=True) for n in range(5)]
+        assert armed(world.loop)
+        for lease in leases:
+            await lease.release()
+        # What is left is the link's own pulse, which ends by itself.
+        assert set(armed(world.loop)) <= {"Link._beat"}
+        await world.advance(1)
+        assert not armed(world.loop)
 
     story(tell)
 

@@ -320,3 +320,21 @@ def test_a_session_lives_while_somebody_stands_in_line_for_it() -> None:
         await other.aio.close(limit=0)
 
     story(tell)
+
+
+def test_renewals_go_before_what_waits_to_be_sent__A9(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.client.calls.IN_FLIGHT_MAX", 5)
+
+    async def tell(world: World) -> None:
+        lease = await held(world, "job", 3)
+        world.cluster.always(Op.ACQUIRE, LOST_REPLY)
+        crowd = [asyncio.ensure_future(world.aio.acquire(f"x/{n}", lease_time=1, timeout=8)) for n in range(50)]
+        await world.advance(7)
+        assert len(world.cluster.of(Op.ACQUIRE)) == 1 + 5
+        assert lease.confidence == "held"
+        world.cluster.rules.clear()
+        world.cluster.conns[0].sever()
+        await asyncio.gather(*crowd, return_exceptions=True)
+        await lease.release()
+
+    story(tell)
