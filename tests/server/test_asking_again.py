@@ -71,8 +71,8 @@ def on_a_node(story: Callable[[LocalNode], Coroutine[Any, Any, None]]) -> None:
         env = RealEnv(asyncio.get_running_loop())
         node = LocalNode(env)
         try:
-            while not node.server.batcher.serving:
-                await asyncio.sleep(0)
+            await turns()
+            assert node.server.batcher.serving
             await story(node)
         finally:
             node.close()
