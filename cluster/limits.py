@@ -16,6 +16,7 @@ LEASE_MAX_MS: Final = 7 * 24 * 3600 * 1000
 MAX_LEADERS_MAX: Final = 1024
 SWEEP_MAX_PER_BATCH: Final = 1024
 LEASES_MAX: Final = 1 << 24
+LEASES_TEXT_MAX_BYTES: Final = 1 << 31
 SESSIONS_MAX: Final = 1 << 20
 STAMP_MAX_MS: Final = 1 << 53
 TOKEN_MAX: Final = (1 << 53) - 1

@@ -25,6 +25,7 @@ ASK_AGAIN = frozenset(
     (Status.WRONG_EPOCH, Status.NOT_LEADER, Status.OVERLOADED, Status.STALE_EPOCH, Status.CLOSING, Status.UNSURE)
 )
 
+_LIMITS: dict[object, str] = {1: "LEASES_MAX", 2: "SESSIONS_MAX", 3: "TOKEN_MAX", 4: "LEASES_TEXT_MAX_BYTES"}
 _INVALID_HINT = "the two sides may be of different versions"
 
 
@@ -83,7 +84,7 @@ def refusal(answer: Answer, about: str) -> CoordinationError:
             f"grants begin in {wait_s:.1f} s",
         )
     if status == Status.LIMIT:
-        limit = "LEASES_MAX" if detail == 1 else "SESSIONS_MAX" if detail == 2 else str(detail)
+        limit = _LIMITS.get(detail, str(detail))
         return Unavailable(f"{about}: the cluster is at its limit {limit}", "end something first, or spread over several clusters")
     if status == Status.BAD_REQUEST:
         if isinstance(detail, str) and "admin" in detail:

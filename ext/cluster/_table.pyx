@@ -49,6 +49,7 @@ LIMITS = {
     "MAX_LEADERS_MAX": MAX_LEADERS_MAX,
     "SWEEP_MAX_PER_BATCH": SWEEP_MAX_PER_BATCH,
     "LEASES_MAX": LEASES_MAX,
+    "LEASES_TEXT_MAX_BYTES": LEASES_TEXT_MAX_BYTES,
     "SESSIONS_MAX": SESSIONS_MAX,
     "STAMP_MAX_MS": STAMP_MAX_MS,
     "TOKEN_MAX": TOKEN_MAX,
@@ -85,17 +86,18 @@ cdef class LeaseTable:
 
     Args:
         seed: 64 bits for the hash of names and ids. It shows in nothing that leaves the table; give one that outsiders cannot know.
-        leases_max, sessions_max, sweep_max: constants of the format. Only tests, which could not reach the real ones, give others.
+        leases_max, text_max, sessions_max, sweep_max: constants of the format. Only tests, which could not reach the real ones, give others.
     """
 
     cdef Table table
 
-    def __cinit__(self, *, seed=DEFAULT_SEED, uint32_t leases_max=LEASES_MAX, uint32_t sessions_max=SESSIONS_MAX,
-                  uint32_t sweep_max=SWEEP_MAX_PER_BATCH):
-        if leases_max > LEASES_MAX or sessions_max > SESSIONS_MAX:
-            raise ValueError(f"leases_max is at most {LEASES_MAX}, sessions_max at most {SESSIONS_MAX}")
+    def __cinit__(self, *, seed=DEFAULT_SEED, uint32_t leases_max=LEASES_MAX, uint64_t text_max=LEASES_TEXT_MAX_BYTES,
+                  uint32_t sessions_max=SESSIONS_MAX, uint32_t sweep_max=SWEEP_MAX_PER_BATCH):
+        if leases_max > LEASES_MAX or text_max > LEASES_TEXT_MAX_BYTES or sessions_max > SESSIONS_MAX:
+            raise ValueError(f"at most: leases_max {LEASES_MAX}, text_max {LEASES_TEXT_MAX_BYTES}, sessions_max {SESSIONS_MAX}")
         init_table(&self.table, <uint64_t>(seed & 0xffffffffffffffff))
         self.table.leases_max = leases_max
+        self.table.text_max = text_max
         self.table.sessions_max = sessions_max
         self.table.sweep_max = sweep_max
 
@@ -142,6 +144,7 @@ cdef class LeaseTable:
         cdef Loading loading
         init_table(&fresh, self.table.seed)
         fresh.leases_max = self.table.leases_max
+        fresh.text_max = self.table.text_max
         fresh.sessions_max = self.table.sessions_max
         fresh.sweep_max = self.table.sweep_max
         memset(&loading, 0, sizeof(loading))

@@ -65,10 +65,16 @@ class Model:
         self,
         *,
         leases_max: int = limits.LEASES_MAX,
+        text_max: int = limits.LEASES_TEXT_MAX_BYTES,
         sessions_max: int = limits.SESSIONS_MAX,
         sweep_max: int = limits.SWEEP_MAX_PER_BATCH,
     ) -> None:
-        self.leases_max, self.sessions_max, self.sweep_max = leases_max, sessions_max, sweep_max
+        self.leases_max, self.text_max, self.sessions_max, self.sweep_max = (
+            leases_max,
+            text_max,
+            sessions_max,
+            sweep_max,
+        )
         self.level, self.epoch, self.now, self.next_token = 1, 0, 0, 1
         self.cluster_id, self.grants_from, self.longest_ms = b"", 0, 0
         self.leases: list[Lease] = []
@@ -229,11 +235,18 @@ class Model:
             self.expire_leftovers(name)
         if self.next_token + len(missing) - 1 > limits.TOKEN_MAX:
             return [LIMIT, 3]
-        while len(self.leases) + len(missing) > self.leases_max:
+        while limit := self.reached_limit(missing, terms):
             if not self.over():
-                return [LIMIT, 1]
+                return [LIMIT, limit]
             self.expire(self.over()[0])
         return None
+
+    def reached_limit(self, missing: list[bytes], terms: Terms) -> int:
+        if len(self.leases) + len(missing) > self.leases_max:
+            return 1
+        text = sum(len(lease.name) + len(lease.node_id) + len(lease.metadata) for lease in self.leases)
+        more = sum(len(name) + len(terms.node_id) + len(terms.metadata) for name in missing)
+        return 4 if text + more > self.text_max else 0
 
     def expire_leftovers(self, name: bytes) -> None:
         for lease in sorted(self.over(), key=lambda lease: lease.slot):

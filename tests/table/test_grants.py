@@ -203,6 +203,19 @@ def test_what_is_over_but_not_swept_does_not_count__I7(make: Callable[..., Machi
     assert [(event[0], event[1]) for event in talk.events] == [(EXPIRED, b"a")]
 
 
+def test_the_text_of_all_leases_is_limited(make: Callable[..., Machine]) -> None:
+    talk = Talk(make(text_max=19, sweep_max=0), sweep_max=0)
+    talk.one(acquire(b"abc", 1, meta=b"12"))
+    assert talk.one(acquire(b"def", 2, meta=b"12")) == [LIMIT, 4]
+    assert talk.one(acquire(b"def", 2, meta=b"1"))[0] == OK
+    assert talk.one(acquire_all([b"a", b"b"], 3)) == [LIMIT, 4]
+    talk.pass_time(1_000)
+    assert talk.one(acquire(b"x", 3, meta=b"1" * 3))[0] == OK
+    assert [(event[0], event[1]) for event in talk.events] == [(EXPIRED, b"abc"), (GRANTED, b"x")]
+    assert talk.one(acquire_all([b"abcdef", b"b"], 3)) == [LIMIT, 4]
+    assert talk.one(acquire(b"b" * 5, 3))[0] == OK
+
+
 def test_a_released_lease_makes_room_at_once(make: Callable[..., Machine]) -> None:
     talk = Talk(make(leases_max=1))
     talk.one(acquire(b"a", 1))

@@ -15,27 +15,22 @@ from hypothesis import strategies as st
 from cluster import limits
 from cluster._table import LeaseTable
 from tests.table.model import Model
-from tests.table.scripts import Author, Stage, perform
+from tests.table.scripts import Author, Machine, Stage, perform
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
 def play(rng: random.Random, batches: int) -> None:
     """One script. Small limits make their edges come up."""
-    leases_max = rng.choice([4, 12, limits.LEASES_MAX])
-    sessions_max = rng.choice([2, 4, limits.SESSIONS_MAX])
-    sweep_max = rng.choice([1, 2, 3, limits.SWEEP_MAX_PER_BATCH])
+    small = {
+        "leases_max": rng.choice([4, 12, limits.LEASES_MAX]),
+        "text_max": rng.choice([40, 100, limits.LEASES_TEXT_MAX_BYTES, limits.LEASES_TEXT_MAX_BYTES]),
+        "sessions_max": rng.choice([2, 4, limits.SESSIONS_MAX]),
+        "sweep_max": rng.choice([1, 2, 3, limits.SWEEP_MAX_PER_BATCH]),
+    }
     author = Author(rng, names=rng.choice([1, 2, 3, 8]), ids=rng.choice([2, 4, 8]), ops_max=rng.choice([1, 5, 12]))
-    stage = Stage(
-        [
-            LeaseTable(leases_max=leases_max, sessions_max=sessions_max, sweep_max=sweep_max),
-            Model(leases_max=leases_max, sessions_max=sessions_max, sweep_max=sweep_max),
-            LeaseTable(
-                seed=rng.randrange(2**64), leases_max=leases_max, sessions_max=sessions_max, sweep_max=sweep_max
-            ),
-        ],
-        sweep_max,
-    )
+    machines: list[Machine] = [LeaseTable(**small), Model(**small), LeaseTable(seed=rng.randrange(2**64), **small)]
+    stage = Stage(machines, small["sweep_max"])
     perform(stage, author, batches)
 
 

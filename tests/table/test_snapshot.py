@@ -207,7 +207,7 @@ def test_what_fails_leaves_the_state_as_it_was() -> None:
 
 def test_a_snapshot_beyond_the_limits_is_refused() -> None:
     snapshot = pack(a_rich_state())
-    for small in (LeaseTable(leases_max=4), LeaseTable(sessions_max=1)):
+    for small in (LeaseTable(leases_max=4), LeaseTable(sessions_max=1), LeaseTable(text_max=50)):
         with pytest.raises(ValueError, match="not a snapshot"):
             small.restore(snapshot)
 

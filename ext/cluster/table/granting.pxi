@@ -61,15 +61,15 @@ cdef void expire_leftovers(Table *t, const Text *name) noexcept nogil:
         ref = following
 
 
-cdef int lacks_room(Table *t, uint32_t more) noexcept nogil:
+cdef int lacks_room(Table *t, uint32_t more, uint64_t text_bytes) noexcept nogil:
     """Make room for ``more`` leases: what is over but unswept must not count, so the next to end go now. 0, or the limit that is reached."""
     cdef uint32_t ref
     if TOKEN_MAX - t.next_token + 1 < more:
         return LIMIT_TOKENS
-    while t.lease_count + more > t.leases_max:
+    while t.lease_count + more > t.leases_max or t.text_bytes + text_bytes > t.text_max:
         ref = next_to_end(t, t.time_ms)
         if ref == 0:
-            return LIMIT_LEASES
+            return LIMIT_LEASES if t.lease_count + more > t.leases_max else LIMIT_TEXT
         expire(t, ref)
     return 0
 
@@ -143,6 +143,7 @@ cdef uint32_t grant(Table *t, const Request *r, const Text *name, uint32_t sessi
     l.flags = 0
     t.next_token += 1
     t.lease_count += 1
+    t.text_bytes += text_bytes_of(l)
     take_slot(t, ref, name)
     if session:
         hang(t, ref, session)
@@ -190,7 +191,7 @@ cdef void acquire(Table *t, const Request *r) noexcept nogil:
         return
     if standing.leftovers:
         expire_leftovers(t, &r.name)
-    limit = lacks_room(t, 1)
+    limit = lacks_room(t, 1, <uint64_t>r.name.size + r.node_id.size + r.metadata.size)
     if limit:
         answer_number(t, LIMIT, limit)
         return
@@ -205,12 +206,14 @@ cdef void acquire(Table *t, const Request *r) noexcept nogil:
 
 cdef bint obtain_missing(Table *t, const Request *r, uint32_t *refs, uint32_t missing, uint32_t session) noexcept nogil:
     """Grant the names whose ``refs`` are 0, all of which have a free slot. False: refused or out of memory, and said."""
+    cdef uint64_t text_bytes = missing * (<uint64_t>r.node_id.size + r.metadata.size)
     cdef uint32_t i
     cdef int limit
     for i in range(r.name_count):
         if refs[i] == 0:
             expire_leftovers(t, &r.names[i])
-    limit = lacks_room(t, missing)
+            text_bytes += r.names[i].size
+    limit = lacks_room(t, missing, text_bytes)
     if limit:
         answer_number(t, LIMIT, limit)
         return False

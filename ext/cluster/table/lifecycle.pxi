@@ -60,12 +60,14 @@ cdef inline void stand_free(Table *t, uint32_t ref) noexcept nogil:
 
 cdef inline void free_lease(Table *t, uint32_t ref) noexcept nogil:
     cdef Lease *l = lease_at(&t.arena, ref)
+    cdef uint64_t size = text_bytes_of(l)
     cdef uint32_t metadata
     if l.metadata_size:
         memcpy(&metadata, lease_text(l) + l.name_size + l.node_size, sizeof(metadata))
         give_block(&t.arena, metadata, l.metadata_size)
     give_block(&t.arena, ref, lease_bytes(l.name_size, l.node_size, l.metadata_size))
     t.lease_count -= 1
+    t.text_bytes -= size
 
 
 cdef inline void remove_lease(Table *t, Slot *slot, uint32_t ref) noexcept nogil:

@@ -21,10 +21,12 @@ cdef enum:
 cdef extern from *:
     """
     /* An enumerator of C holds an int, which these do not fit. */
+    static const uint64_t LEASES_TEXT_MAX_BYTES = (uint64_t)1 << 31;
     static const int64_t STAMP_MAX_MS = (int64_t)1 << 53;
     static const uint64_t TOKEN_MAX = ((uint64_t)1 << 53) - 1;
     static const uint64_t WALL_MAX_MS = ((uint64_t)1 << 32) * 1000 - 1;
     """
+    const uint64_t LEASES_TEXT_MAX_BYTES  # names, node ids and metadata of all leases together
     const int64_t STAMP_MAX_MS   # a stamp above it is ignored, so that no sum of a time and a lease can overflow
     const uint64_t TOKEN_MAX     # 53 bits, so that every language can hold a token
     const uint64_t WALL_MAX_MS   # the last moment whose token floor fits in 53 bits
@@ -64,6 +66,7 @@ cdef enum:  # what LIMIT names
     LIMIT_LEASES = 1
     LIMIT_SESSIONS = 2
     LIMIT_TOKENS = 3
+    LIMIT_TEXT = 4
 
 cdef enum:  # events
     EVENT_GRANTED = 1

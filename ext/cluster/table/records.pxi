@@ -61,9 +61,11 @@ cdef struct Table:
     bint formed             # whether cluster_id is set
     uint8_t cluster_id[ID_BYTES]
     uint32_t lease_count    # leases that live, are dead, or are over and not yet swept
+    uint64_t text_bytes     # of their names, node ids and metadata
     uint32_t session_count  # sessions that live
     uint32_t session_records # these, and the ended ones on which leases still hang
     uint32_t leases_max
+    uint64_t text_max
     uint32_t sessions_max
     uint32_t sweep_max
     uint64_t seed
@@ -101,6 +103,10 @@ cdef inline uint8_t *lease_text(const Lease *l) noexcept nogil:
 cdef inline size_t lease_bytes(uint32_t name_size, uint32_t node_size, uint32_t metadata_size) noexcept nogil:
     cdef Lease shape
     return <size_t>(<uint8_t *>shape.text - <uint8_t *>&shape) + name_size + node_size + (sizeof(uint32_t) if metadata_size else 0)
+
+
+cdef inline uint64_t text_bytes_of(const Lease *l) noexcept nogil:
+    return <uint64_t>l.name_size + l.node_size + l.metadata_size
 
 
 cdef inline uint8_t *session_text(const Session *s) noexcept nogil:
@@ -183,6 +189,7 @@ cdef void init_table(Table *t, uint64_t seed) noexcept nogil:
     t.level = FORMAT_LEVEL
     t.next_token = 1
     t.leases_max = LEASES_MAX
+    t.text_max = LEASES_TEXT_MAX_BYTES
     t.sessions_max = SESSIONS_MAX
     t.sweep_max = SWEEP_MAX_PER_BATCH
     t.seed = seed

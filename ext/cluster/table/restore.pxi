@@ -166,6 +166,7 @@ cdef bint load_lease(Loading *g) noexcept nogil:
     l.flags = <uint8_t>stored.flags
     l.session = 0
     t.lease_count += 1
+    t.text_bytes += text_bytes_of(l)
     if session:
         hang(t, ref, session)
     else:
@@ -204,4 +205,4 @@ cdef bint load_snapshot(Loading *g) noexcept nogil:
     for i in range(count if not g.no_memory else 0):
         if not load_lease(g):
             return False
-    return not g.no_memory and g.cursor.at == g.cursor.end and keeps_limits(t)
+    return not g.no_memory and t.text_bytes <= t.text_max and g.cursor.at == g.cursor.end and keeps_limits(t)
