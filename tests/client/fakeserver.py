@@ -91,6 +91,7 @@ class ClientEnd:
 class Waiting:
     request: Request
     until: float
+    late_s: float
 
 
 class ServerEnd:
@@ -287,7 +288,7 @@ class FakeCluster:
         elif request.epoch != self.epoch:
             answer = [int(Status.STALE_EPOCH), self.epoch]
         elif code == Op.WAIT:
-            self.waiting.append(Waiting(request, self.env.clock() + op[1] / 1000))
+            self.waiting.append(Waiting(request, self.env.clock() + op[1] / 1000, fate.late_s))
             self._look_soon()
             return
         elif code == Op.CANCEL:
@@ -332,7 +333,7 @@ class FakeCluster:
             if late or not taken.intersection(names):
                 answer = self.apply(op)
                 if late or answer[0] != Status.HELD:
-                    request.conn.send([request.rid, answer, request.conn.heard])
+                    request.conn.send([request.rid, answer, request.conn.heard], waiter.late_s)
                     continue
             taken.update(names)
             left.append(waiter)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from cluster.client import AsyncCoordinator, Coordinator
 from cluster.env import RealEnv
+from cluster.ports import Handle
 from tests.client.fakeserver import FakeCluster
 from tests.sim.loop import VirtualLoop
 
@@ -23,12 +24,13 @@ CLOCK_START_S = 1000.0
 class VirtualEnv(RealEnv):
     """``ports.Env`` on a loop in virtual time, every random thing from a seed.
 
-    ``jump`` moves the clock and no timer, as on a machine that was suspended.
+    ``jump`` moves the clock and no timer, as on a machine that was suspended. ``rate``: its seconds in a second of the loop.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, seed: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, seed: int, rate: float = 1.0) -> None:
         super().__init__(loop)
         self._virtual = loop
+        self._rate = rate
         self._random = random.Random(seed)
         self._jumped_s = 0.0
         self.clock = self._clock
@@ -36,7 +38,10 @@ class VirtualEnv(RealEnv):
         self.entropy = self._random.randbytes
 
     def _clock(self) -> float:
-        return CLOCK_START_S + self._virtual.time() + self._jumped_s
+        return CLOCK_START_S + self._virtual.time() * self._rate + self._jumped_s
+
+    def call_later(self, delay_s: float, fn: Callable[..., object], *args: object) -> Handle:
+        return self._virtual.call_later(delay_s / self._rate, fn, *args)
 
     def jump(self, seconds: float) -> None:
         self._jumped_s += seconds

@@ -338,3 +338,15 @@ def test_renewals_go_before_what_waits_to_be_sent__A9(monkeypatch: pytest.Monkey
         await lease.release()
 
     story(tell)
+
+
+def test_a_grant_that_came_late_is_renewed_in_time() -> None:
+    async def tell(world: World) -> None:
+        world.cluster.once(Op.ACQUIRE, Fate(late_s=0.75))
+        lease = await held(world, "job", 1)
+        assert lease.remaining() < 0.3
+        await world.advance(3)
+        assert lease.confidence == "held"
+        await lease.release()
+
+    story(tell)
