@@ -111,8 +111,14 @@ class Coordinator:
         spec = self._requests.spec(
             (checks.name(name),), lease_time, wait_time, max_leaders, min_lease_time, auto_extend, metadata, node_id
         )
-        cores = self._acquire(spec, timeout, many=False)
-        return None if cores is None else Lease(self._port, cores[0])
+        call, waiter = self._attempt(spec, timeout, many=False)
+        try:
+            cores = self._grant(call, waiter)
+            # Made inside the ``try``: Ctrl-C may come until the very return.
+            return None if cores is None else Lease(self._port, cores[0])
+        except BaseException:
+            self._give_up(call)
+            raise
 
     def acquire_all(
         self,
@@ -134,26 +140,31 @@ class Coordinator:
         spec = self._requests.spec(
             checks.names(names), lease_time, wait_time, max_leaders, min_lease_time, auto_extend, metadata, node_id
         )
-        cores = self._acquire(spec, timeout, many=True)
-        return None if cores is None else LeaseSet(Lease(self._port, core) for core in cores)
-
-    def _acquire(self, spec: checks.AcquireSpec, timeout: checks.Seconds | None, *, many: bool) -> Any:
-        port = self._port
-        port.engine.check_blocking()
-        waiter = ThreadWaiter()
-        call = self._requests.acquire(spec, timeout, waiter, many=many)
-        return self._await_grant(call, waiter)
-
-    def _await_grant(self, call: AcquireCall, waiter: ThreadWaiter) -> Any:
-        port = self._port
+        call, waiter = self._attempt(spec, timeout, many=True)
         try:
-            self._requests.begin(call)
-            return port.wait(waiter)
+            cores = self._grant(call, waiter)
+            return None if cores is None else LeaseSet(Lease(self._port, core) for core in cores)
         except BaseException:
-            # KeyboardInterrupt and the like: whatever was or will be granted is undone in the background. After an error that came
-            # as the answer this does nothing.
-            port.hand_over(call.give_up)
+            self._give_up(call)
             raise
+
+    def _attempt(
+        self, spec: checks.AcquireSpec, timeout: checks.Seconds | None, *, many: bool
+    ) -> tuple[AcquireCall, ThreadWaiter]:
+        self._port.engine.check_blocking()
+        waiter = ThreadWaiter()
+        return self._requests.acquire(spec, timeout, waiter, many=many), waiter
+
+    def _grant(self, call: AcquireCall, waiter: ThreadWaiter) -> Any:
+        self._requests.begin(call)
+        return self._port.wait(waiter)
+
+    def _give_up(self, call: AcquireCall) -> None:
+        """KeyboardInterrupt and the like: whatever was or will be granted is undone in the background.
+
+        After an error that came as the answer this does nothing.
+        """
+        self._port.hand_over(call.give_up)
 
     def state(self, name: str, *, consistent: bool = False, timeout: checks.Seconds | None = None) -> LeaderState:
         """Who leads ``name``: a snapshot for people, never for deciding to run.

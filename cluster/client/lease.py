@@ -124,12 +124,19 @@ class Handle:
         """Begin a release. Returns why the lease was over before (empty: it was not), or None if there is nothing to wait for."""
         core, port = self._core, self._port
         port.engine.check_process()
-        reason = core.give_back()
-        if reason is None or port.engine.stopped:
-            return None
-        worth_it = reason in _WORTH_RELEASING
-        call = ReleaseCall(port.engine, core, Outcome(outcome), port.timeout_s, waiter if worth_it else None)
-        return reason if port.hand_over(call.begin) and worth_it else None
+        outcome = Outcome(outcome)
+        try:
+            reason = core.give_back()
+            if reason is None or port.engine.stopped:
+                return None
+            worth_it = reason in _WORTH_RELEASING
+            call = ReleaseCall(port.engine, core, outcome, port.timeout_s, waiter if worth_it else None)
+            return reason if port.hand_over(call.begin) and worth_it else None
+        except BaseException:
+            # Ctrl-C in between: the lease is given back here, and maybe not a word of it was sent. Said twice it does no harm.
+            if core.given_back:
+                port.hand_over(ReleaseCall(port.engine, core, outcome, port.timeout_s, None).begin)
+            raise
 
     def _unreleased(self, error: CoordinationError) -> None:
         """The body of a ``with`` has ended in its own way; that the release is not confirmed is only said."""

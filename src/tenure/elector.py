@@ -10,7 +10,7 @@ import functools
 import logging
 import weakref
 from collections.abc import Callable
-from typing import Generic, Literal, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from cluster.client import Coordinator, LeaderState, Lease
 from cluster.errors import CoordinationError, UsageError
@@ -174,7 +174,7 @@ class Leading(Generic[L]):
             raise UsageError(f"leading({self._run.name!r}) was entered twice", "call leading(name) for each with block")
         try:
             self._granted.extend(map(self._acquire, (self._run.name,)))
-            lease = self._granted[0]
+            lease: Any = self._granted[0]
             if lease is not None:
                 self._run.granted(lease)
                 if not self._run.may_begin():
@@ -182,7 +182,8 @@ class Leading(Generic[L]):
                 context.push(lease)
             elif not self._optional:
                 raise not_granted(self._run.name)
-            return cast(L, lease)
+            entered: L = lease
+            return entered
         except BaseException:
             _release(self._run, self._granted)
             raise
