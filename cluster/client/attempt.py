@@ -74,7 +74,7 @@ class AcquireCall(Call):
             return
         self._wait_until = engine.clock() + self.spec.wait_ms / 1000
         self.limit = self._wait_until + self._timeout_s
-        engine.attempts.add(self)
+        engine.attempts[self] = None
         self._ask()
 
     def _ask(self) -> None:
@@ -155,7 +155,7 @@ class AcquireCall(Call):
 
     def _settled(self) -> None:
         """Its caller waits no longer."""
-        self._engine.attempts.discard(self)
+        self._engine.attempts.pop(self, None)
         if self.session is not None:
             self.session.step_out(self)
 

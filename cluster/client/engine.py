@@ -63,7 +63,7 @@ class Engine(Dispatcher):
         self.contact: ContactCall | None = None
         self.sessions = Sessions(self)
         self.leases: dict[int, LeaseCore] = {}
-        self.attempts: set[AcquireCall] = set()
+        self.attempts: dict[AcquireCall, None] = {}
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._woken = False
         self._closing_timer: Handle | None = None

@@ -57,7 +57,7 @@ class _Link:
     def __init__(self, dialer: Dialer) -> None:
         self.dialer = dialer
         self.stream: PeerStream | None = None
-        self.claims: set[Greeting] = set()
+        self.claims: dict[Greeting, None] = {}
 
 
 class Mesh(FrameSink):
@@ -164,12 +164,12 @@ class Mesh(FrameSink):
         """A caller says that it is a peer; nothing is proven yet."""
         link = self._links.get(greeting.other.node_id) if greeting.other is not None else None
         if link is not None:
-            link.claims.add(greeting)
+            link.claims[greeting] = None
 
     def unclaimed(self, greeting: Greeting) -> None:
         link = self._links.get(greeting.other.node_id) if greeting.other is not None else None
         if link is not None:
-            link.claims.discard(greeting)
+            link.claims.pop(greeting, None)
 
     def judge(self, other: Hello) -> Refused | None:
         """Whether a peer that has proven itself may be connected."""
@@ -191,7 +191,7 @@ class Mesh(FrameSink):
         stream = PeerStream(self._env, other, self, self._ended)
         greeting.hand_over(stream)
         link.dialer.rest(reached=True)
-        link.claims.discard(greeting)
+        link.claims.pop(greeting, None)
         for claim in list(link.claims):
             claim.refuse(Refused("redundant", "another connection of this peer is used"))
         if link.stream is not None:

@@ -65,7 +65,7 @@ class NodeNet(Mesh):
         self._lobby = Lobby(env)
         self._complaints = Complaints(env.clock)
         self._listeners: list[Listener] = []
-        self._clients: set[SocketConnection] = set()
+        self._clients: dict[SocketConnection, None] = {}
 
     @property
     def addresses(self) -> tuple[Address, ...]:
@@ -135,14 +135,14 @@ class NodeNet(Mesh):
             return
         connection = SocketConnection(self._env, other, self._client_ended)
         greeting.hand_over(connection)
-        self._clients.add(connection)
+        self._clients[connection] = None
         logger.debug("client.connected id=%d role=%s node_id=%s", connection.id, other.role, other.node_id)
         self.on_client(connection)
         if rest:
             connection.data_received(rest)
 
     def _client_ended(self, connection: SocketConnection) -> None:
-        self._clients.discard(connection)
+        self._clients.pop(connection, None)
         logger.debug("client.disconnected id=%d reason=%s", connection.id, connection.reason)
 
     def _turned_away(self, greeting: Greeting, refused: Refused | None) -> None:

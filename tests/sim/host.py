@@ -122,7 +122,7 @@ class SimEnv:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._life = host.life
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self.random = random.Random(host.rng.random())
         self._disk_free_at = 0.0
 
@@ -157,8 +157,8 @@ class SimEnv:
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         task = self._host.loop.create_task(self._alive(work), name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda over: self._tasks.pop(over, None))
         return task
 
     async def _alive(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -178,7 +178,7 @@ class SimEnv:
         return await self._host.network.dial(self._host, address, factory, timeout_s)
 
     def die(self) -> None:
-        for task in self._tasks:
+        for task in list(self._tasks):
             task.cancel()
 
     def disk(self, directory: str) -> Disk:
