@@ -150,4 +150,8 @@ async def _serve(loop: asyncio.AbstractEventLoop, config: NodeConfig) -> None:
     def ready() -> None:
         emit(f"tenure: node {config.listen} serves\n")
 
-    await run_node(config, stop, ready)
+    try:
+        await run_node(config, stop, ready)
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

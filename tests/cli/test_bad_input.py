@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,17 +77,22 @@ IDS = [" ".join(arguments)[:60] for arguments, _ in WRONG]
 
 
 @pytest.fixture
-def own_logging() -> Iterator[None]:
-    """The command line sets up logging for its process, which is this one here."""
+def own_process() -> Iterator[None]:
+    """The command line sets up logging and signals for its process, which is this one here."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
+    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    found = {number: signal.getsignal(number) for number in signals}
+    for number, handler in signals.items():
+        signal.signal(number, handler)
+    assert found == signals, "a command that ended leaves the signals as they were"
 
 
 @pytest.mark.fast
-@pytest.mark.usefixtures("own_logging")
+@pytest.mark.usefixtures("own_process")
 @pytest.mark.parametrize(("arguments", "word"), WRONG, ids=IDS)
 def test_a_wrong_call_is_one_line_and_status_2(
     arguments: list[str],
