@@ -8,5 +8,16 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
+# Real raft groups under the whole contract, and the scenarios of "no two at the same time": these run on every Python.
+CORE = ("tests/contract/", "tests/system/")
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(CORE):
+            item.add_marker("core")
