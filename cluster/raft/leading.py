@@ -51,7 +51,6 @@ class Leading(Commit):
         _, prev, prev_term = log[-1]
         term = self._SyncObj__raftCurrentTerm
         index: int = prev + 1
-        log.add(command, index, term)
         now = self._sending_time()
         frame = m.append_frame(term, now, prev, prev_term, self._SyncObj__raftCommitIndex, ((term, command),))
         send = self._net.send_encoded
@@ -61,6 +60,8 @@ class Leading(Commit):
                 peer.in_flight.append(index)
                 peer.sent_at = now
                 send(peer.id, frame)
+        # It counts here only when it is durable here, so the others may have it first.
+        log.add(command, index, term)
         self._settle_own(index)
         return index
 

@@ -1,6 +1,7 @@
 """What raft nodes say to each other: msgpack arrays, one per frame, the first element tells the kind.
 
-Knows: the kinds, their fields and types. Must not know: what they mean for the log.
+Knows: the kinds and their fields; their types are checked where they are read (``ext/cluster/_peer.pyx``). Must not know: what they mean
+for the log.
 
 Every message carries its sender's term. ``sent`` is the leader's own clock when it sent an append or a piece, and the answer echoes it: so
 freshness counts from the sending, and what crossed a broken connection is told from what did not.
@@ -8,10 +9,12 @@ freshness counts from the sending, and what crossed a broken connection is told 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
-from cluster.codec import frame, pack, unpack
+from cluster._peer import ack_frame, append_frame, decode
+from cluster.codec import pack
+
+__all__ = ["ack_frame", "append_frame", "decode", "encode", "from_engine"]
 
 APPEND: Final = 1
 """``[1, term, sent, prev_index, prev_term, commit, [[term, command], …]]``, of the leader."""
@@ -39,45 +42,6 @@ FROM_LEADER: Final = frozenset({APPEND, PIECE})
 ANSWERS: Final = frozenset({ACK, PIECE_ACK})
 SENT: Final = 2
 """Where ``sent`` stands in messages of these two sorts."""
-
-_SHAPES: Final[dict[int, tuple[type, ...]]] = {
-    APPEND: (int, int, float, int, int, int, list),
-    ACK: (int, int, float, int, bool, bool),
-    PIECE: (int, int, float, int, int, int, int, int, int, bytes),
-    PIECE_ACK: (int, int, float, int, int, int, bool),
-    REQUEST_VOTE: (int, int, int, int, bool),
-    VOTE: (int, int),
-    TIMEOUT_NOW: (int, int),
-    PRE_VOTE: (int, int, int, int, int),
-    PRE_GRANT: (int, int, int),
-    ADMIT: (int, int, int),
-}
-
-
-def decode(payload: bytes) -> list[Any]:
-    """One message, every field of its kind's type.
-
-    Raises:
-        ValueError: for anything else, an unknown kind too.
-    """
-    message = unpack(payload)
-    if type(message) is not list or not message or type(message[0]) is not int:
-        raise ValueError("not a raft message")
-    if tuple(map(type, message)) != _SHAPES.get(message[0]):
-        raise ValueError(f"raft message of kind {message[0]} with {len(message)} fields is not what it should be")
-    if message[0] == APPEND:
-        for entry in message[6]:
-            if type(entry) is not list or tuple(map(type, entry)) != (int, bytes):
-                raise ValueError("an entry is not a term and a command")
-    return message
-
-
-def append_frame(
-    term: int, sent: float, prev_index: int, prev_term: int, commit: int, entries: Sequence[tuple[int, bytes]]
-) -> bytes:
-    """An append with its length prefix: encoded once, for every follower that stands at the same place."""
-    return frame(pack((APPEND, term, sent, prev_index, prev_term, commit, entries)))
-
 
 def encode(*message: Any) -> bytes:
     return pack(message)
