@@ -6,6 +6,7 @@ Knows: asyncio, uvloop (where a loop is made), os. Must not know: Raft, leases, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import os
@@ -227,10 +228,9 @@ class RealEnv:
                 work()
             except BaseException as caught:
                 error = caught
-            try:
+            # Of a closed loop nobody is left to be told.
+            with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(done, error)
-            except RuntimeError:
-                pass  # The loop is closed: nobody is left to be told.
 
         self._jobs.put(job)
 

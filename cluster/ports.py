@@ -115,7 +115,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """What a node tells a client that it accepted: who it is, the current epoch (0: it is not the raft leader) and the raft leader's address (or empty)."""
+    """What a node tells a client that it accepted: who it is, the epoch (0: it is not the raft leader), the leader's address (or empty)."""
 
     node_id: str
     cluster_id: bytes
@@ -195,10 +195,10 @@ class Replicator(Protocol):
         """Advertised address of the raft leader, if one is known."""
 
     def propose(self, command: bytes) -> int | None:
-        """Append one command in this leader's term and send it. Returns its index, or None if this node is not the leader (nothing was appended).
+        """Append one command in this leader's term and send it.
 
-        ``Machine.apply`` with this index and the current term means committed; another term at this index, or ``role_changed``, means that this
-        one was lost or is not known.
+        Returns its index, or None if this node is not the leader (nothing was appended). ``Machine.apply`` with this index and the
+        current term means committed; another term at this index, or ``role_changed``, means that this one was lost or is not known.
         """
 
     def has_fresh_majority(self) -> bool:
