@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from typing import Final
 
 from cluster.raft import snapshot
 from cluster.raft.commit import Commit
 from cluster.raft.core import Parts
 
 logger = logging.getLogger(__name__)
+
+STAGGER: Final = 0.5
+SNAPSHOTS_OF_LOG: Final = 2
+"""The log grows by at least this many times the last snapshot before the next is taken: snapshots stay a small part of the work."""
 
 
 class Compaction(Commit):
@@ -23,7 +28,11 @@ class Compaction(Commit):
 
     def __init__(self, parts: Parts) -> None:
         self._saving = False
-        self._compact_at = parts.config.compact_bytes
+        config = parts.config
+        # All logs grow alike, and taking a snapshot holds a node up: a majority must not be held up in the same moment.
+        rank = config.members.index(config.node_id) / len(config.members)
+        self._compact_at = int(config.compact_bytes * (1.0 + rank * STAGGER))
+        self._snapshot_bytes = 0
         super().__init__(parts)
 
     def _after_applying(self) -> None:
@@ -37,6 +46,7 @@ class Compaction(Commit):
         term = self._log[index - self._first][2]
         data = snapshot.encode(index, term, self._config.members, self._machine.snapshot())
         self._saving = True
+        self._snapshot_bytes = len(data)
         self._storage.snapshots.save(index, term, data, partial(self._guard, self._saved, index))
 
     def _saved(self, index: int, error: BaseException | None) -> None:
@@ -46,7 +56,8 @@ class Compaction(Commit):
             logger.error("raft.snapshot_failed node=%s index=%d error=%s", self._config.node_id, index, error)
         elif not self._installing and index >= self._first:
             self._drop_head(index)
-        self._compact_at = self._log.size_bytes + self._config.compact_bytes - self._config.tail_bytes
+        growth = max(self._config.compact_bytes - self._config.tail_bytes, SNAPSHOTS_OF_LOG * self._snapshot_bytes)
+        self._compact_at = self._log.size_bytes + growth
 
     def _held_back(self) -> int:
         """Entries after this index are still wanted by someone. See ``SnapSend``."""
