@@ -29,7 +29,6 @@ class SocketConnection(Receiver, Stream):
         Receiver.__init__(self, env, hello)
         self._clock = env.clock
         self._on_ended = on_ended
-        self._held = False
 
     def write(self, data: bytes) -> None:
         if self.reason is None:
@@ -39,17 +38,6 @@ class SocketConnection(Receiver, Stream):
         if self.reason is None:
             self.heard_at = self._clock()
             self._deliver(data)
-
-    def hold(self) -> None:
-        """Leave what comes in the kernel's buffers until the owner has set ``on_data``."""
-        self._held = True
-        self.transport.pause_reading()
-
-    def _owned(self) -> None:
-        if self._held:
-            self._held = False
-            if self.reason is None:
-                self.transport.resume_reading()
 
     def ended(self, reason: str) -> None:
         if self._on_ended is not None:
@@ -77,7 +65,6 @@ async def open_client(
     def done(greeting: Greeting, rest: bytes) -> None:
         connection = SocketConnection(env, hello)
         greeting.hand_over(connection)
-        connection.hold()
         if rest:
             connection.data_received(rest)
         if outcome.done():

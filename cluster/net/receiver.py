@@ -46,7 +46,6 @@ class Receiver:
             self._call_soon(self._catch_up, callback)
         else:
             self._deliver = callback
-        self._owned()
 
     def _catch_up(self, callback: Callable[[bytes], None]) -> None:
         self._deliver = callback
@@ -67,6 +66,3 @@ class Receiver:
 
     def _remember_end(self, reason: str) -> None:
         self._end = reason
-
-    def _owned(self) -> None:
-        """The owner has said where to deliver: a source that was held back may go on."""

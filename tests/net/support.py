@@ -56,7 +56,7 @@ async def _stop_all() -> None:
     for node in _started:
         node.net.close()
     for node in _started:
-        await node.net.wait_closed()
+        await asyncio.wait_for(node.net.wait_closed(), 5.0)
     _started.clear()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from typing import Any
 
 import pytest
@@ -11,7 +13,15 @@ from hypothesis import strategies as st
 from cluster.codec import pack, unpack
 from cluster.errors import AuthenticationError, CoordinationError, ProtocolError, UsageError
 from cluster.limits import HANDSHAKE_MAX_BYTES
-from cluster.net.handshake import NONCE_BYTES, AcceptorHandshake, DialerHandshake, Refused
+from cluster.net.handshake import (
+    NONCE_BYTES,
+    AcceptorHandshake,
+    DialerHandshake,
+    Refused,
+    hello_fields,
+    prove,
+    transcript,
+)
 from cluster.ports import Hello, Welcome
 
 pytestmark = pytest.mark.fast
@@ -139,6 +149,36 @@ def test_a_refusal_is_the_same_on_both_sides(
         assert error.hint
         assert error.applied == "no"
         assert SECRET.decode() not in str(error)
+
+
+def test_a_dialer_sends_no_proof_to_another_cluster() -> None:
+    one, two = dialer(STRANGER), acceptor()
+    challenge = two.receive(one.start())
+    with pytest.raises(Refused, match="different clusters"):
+        one.receive(challenge or b"")
+
+
+def test_an_acceptor_refuses_another_cluster_even_if_the_dialer_does_not_mind() -> None:
+    two = acceptor()
+    hello = hello_fields(STRANGER, nonce(1))
+    challenge = unpack(two.receive(pack(hello)) or b"")
+    mac = prove(SECRET, b"tenure handshake 1: dialer\0", transcript(hello, challenge))
+    with pytest.raises(Refused, match="different clusters"):
+        two.receive(pack([mac]))
+
+
+def test_the_bytes_are_those_of_the_document() -> None:
+    """Built by hand from docs/protocol.md, without the product's own functions."""
+    two = acceptor()
+    hello = ["tenure", 1, "client", b"", "web-1:4711", b"K" * 16, nonce(1), {}]
+    challenge = unpack(two.receive(pack(hello)) or b"")
+    node_id, cluster_id, incarnation, their_nonce, proof, info = challenge
+    assert (node_id, cluster_id, incarnation, their_nonce) == (NODE.node_id, b"C" * 16, b"N" * 16, nonce(2))
+    shared = pack([hello, [node_id, cluster_id, incarnation, their_nonce, info]])
+    assert proof == hmac.new(SECRET, b"tenure handshake 1: acceptor\0" + shared, hashlib.sha256).digest()
+    mac = hmac.new(SECRET, b"tenure handshake 1: dialer\0" + shared, hashlib.sha256).digest()
+    assert unpack(two.receive(pack([mac])) or b"") == [0, 7, "10.0.0.9:1"]
+    assert two.done
 
 
 def test_a_client_may_have_the_text_of_a_node_as_its_name() -> None:

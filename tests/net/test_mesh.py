@@ -317,7 +317,7 @@ def test_pings_keep_an_idle_mesh_together(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("poison", [b"\xff\xff\xff\xff", (PEER_FRAME_MAX_BYTES + 1).to_bytes(4, "big")])
-def test_a_peers_frame_over_the_limit_closes_it(poison: bytes) -> None:
+def test_a_peers_frame_over_the_limit_closes_it(poison: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async def work(env: RealEnv) -> None:
         names = addresses(2)
         node = Node(env, names[0], names)
@@ -330,7 +330,9 @@ def test_a_peers_frame_over_the_limit_closes_it(poison: bytes) -> None:
         peer.close()
         await node.stop()
 
-    run(work)
+    with caplog.at_level(logging.INFO):
+        run(work)
+    assert f"reason=a frame of {int.from_bytes(poison, 'big')} bytes" in caplog.text
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["uvloop", "asyncio"])
