@@ -17,7 +17,7 @@ from cluster.errors import UsageError
 
 T = TypeVar("T")
 _TRUE = frozenset({"1", "true", "yes", "on"})
-_FALSE = frozenset({"", "0", "false", "no", "off"})
+_FALSE = frozenset({"0", "false", "no", "off"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,9 @@ class Parser(argparse.ArgumentParser):
         for option in options:
             self.options.append(option)
             text = f"{option.help} [{option.variable}"
-            if option.default is not None:
-                text += f"; default: {option.default}"
+            if option.default not in (None, "", ()):
+                shown = f"{option.default:g}" if isinstance(option.default, float) else option.default
+                text += f"; default: {shown}"
             text = (text + "]").replace("%", "%%")
             if option.read is None:
                 self.add_argument(option.flag, action="store_true", default=None, help=text)
@@ -89,7 +90,8 @@ class Parser(argparse.ArgumentParser):
             given = getattr(found, option.dest)
             if given is not None:
                 value = given if option.read is None else _read(option, given, option.flag)
-            elif option.variable in environ:
+            elif environ.get(option.variable, ""):
+                # An empty variable is as good as none: that is how shells and unit files switch one off.
                 value = _read(option, environ[option.variable], option.variable)
             elif option.required:
                 raise UsageError(

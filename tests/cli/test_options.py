@@ -33,9 +33,15 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_default() 
     assert parse((LEASE,), []).lease_time == 60.0
 
 
-@pytest.mark.parametrize(("text", "value"), [("1", True), ("yes", True), ("0", False), ("", False), ("OFF", False)])
-def test_a_switch_from_the_environment(text: str, value: bool) -> None:
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("yes", True), ("0", False), ("", None), ("OFF", False)])
+def test_a_switch_from_the_environment(text: str, value: bool | None) -> None:
     assert parse((JSON,), [], {"TENURE_JSON": text}).json is value
+
+
+def test_an_empty_variable_is_as_good_as_none() -> None:
+    assert parse((LEASE,), [], {"TENURE_LEASE_TIME": ""}).lease_time == 60.0
+    with pytest.raises(UsageError, match="--connect is missing"):
+        parse((CONNECT,), [], {"TENURE_CONNECT": ""})
 
 
 def test_a_bad_value_names_where_it_came_from() -> None:
