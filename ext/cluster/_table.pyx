@@ -86,7 +86,7 @@ cdef class LeaseTable:
 
     Args:
         seed: 64 bits for the hash of names and ids. It shows in nothing that leaves the table; give one that outsiders cannot know.
-        leases_max, text_max, sessions_max, sweep_max: constants of the format. Only tests, which could not reach the real ones, give others.
+        leases_max, text_max, sessions_max, sweep_max: constants of the format. Only tests, which could not reach them, give others.
     """
 
     cdef Table table
@@ -203,7 +203,10 @@ cdef class LeaseTable:
         return PyBytes_FromStringAndSize(<const char *>self.table.cluster_id, ID_BYTES if self.table.formed else 0)
 
     def next_deadline(self):
-        """The earliest time at which a lease, an occupancy or a session ends, in ms; at or before ``time_ms`` if it waits to be swept; -1: none."""
+        """The earliest time at which a lease, an occupancy or a session ends, in ms; -1: there is none.
+
+        At or before ``time_ms`` while something that is over waits to be swept.
+        """
         return earliest_end(&self.table)
 
     def next_free(self, bytes name not None, int64_t max_leaders, int64_t now_ms):

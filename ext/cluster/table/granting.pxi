@@ -62,7 +62,7 @@ cdef void expire_leftovers(Table *t, const Text *name) noexcept nogil:
 
 
 cdef int lacks_room(Table *t, uint32_t more, uint64_t text_bytes) noexcept nogil:
-    """Make room for ``more`` leases: what is over but unswept must not count, so the next to end go now. 0, or the limit that is reached."""
+    """Make room for ``more`` leases. What is over but unswept must not count, so the next to end go now. 0, or the limit reached."""
     cdef uint32_t ref
     if TOKEN_MAX - t.next_token + 1 < more:
         return LIMIT_TOKENS

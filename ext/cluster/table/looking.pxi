@@ -134,7 +134,7 @@ cdef void order_page(Page *p, const Arena *a) noexcept nogil:
 
 
 cdef void collect_page(const Table *t, const Text *prefix, const Text *after, int64_t after_slot, int64_t now, Page *p) noexcept nogil:
-    """Offer every lease that is not over, begins with ``prefix`` and comes after (``after``, ``after_slot``). Cost: linear in all leases."""
+    """Offer every lease that is not over, begins with ``prefix`` and comes after (``after``, ``after_slot``). Cost: linear in all."""
     cdef size_t i
     cdef uint32_t ref
     cdef const Lease *l

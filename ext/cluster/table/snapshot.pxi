@@ -59,7 +59,10 @@ cdef void sort_by_digit(const Numbered *given, Numbered *sorted, size_t count, i
 
 
 cdef Numbered *sort_by_number(Numbered *given, size_t count) noexcept nogil:
-    """Ascending, digit by digit, the lowest first: linear, so that a snapshot's pause grows with nothing but its size. Takes ``given``; NULL: no memory."""
+    """Ascending, digit by digit, the lowest first, so that a snapshot's pause grows with nothing but its size.
+
+    Takes ``given`` over; NULL: no memory.
+    """
     cdef Numbered *other = <Numbered *>malloc((count + 1) * sizeof(Numbered))
     cdef Numbered *swapped
     cdef uint64_t differing = 0
