@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
+from hypothesis import settings
+
 from cluster.address import Address
 from cluster.codec import frame
 from cluster.env import RealEnv, new_loop
@@ -21,6 +23,9 @@ from tests.support_cluster import free_ports
 
 SECRET = b"a long random secret"
 POLL_S = 0.005
+
+# Of property tests: the same examples at every run, and no deadline, since the machine may be busy.
+quick = settings(deadline=None, max_examples=60, derandomize=True)
 
 _started: list[Node] = []
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cluster.codec import DEPTH_MAX, frame, pack, unpack
 from cluster.limits import PEER_FRAME_MAX_BYTES
+from tests.net.support import quick
 
 pytestmark = pytest.mark.fast
 
@@ -22,6 +23,7 @@ values = st.recursive(
 )
 
 
+@quick
 @given(values)
 def test_what_is_packed_is_unpacked(value: Any) -> None:
     assert unpack(pack(value)) == value
@@ -31,6 +33,7 @@ def test_text_and_bytes_stay_what_they_are() -> None:
     assert unpack(pack([b"a", "a", (1, 2)])) == [b"a", "a", [1, 2]]
 
 
+@quick
 @given(st.binary(max_size=200))
 @example(b"\xd6\xff\0\0\0\0")
 @example(b"\xc7\x00\xff")
@@ -48,6 +51,7 @@ def test_any_bytes_are_a_value_or_a_value_error(data: bytes) -> None:
     assert unpack(pack(value)) == value or value != value or "nan" in repr(value)
 
 
+@quick
 @given(values, st.integers(1, 50))
 def test_a_truncated_value_is_refused(value: Any, missing: int) -> None:
     data = pack(value)

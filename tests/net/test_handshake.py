@@ -23,6 +23,7 @@ from cluster.net.handshake import (
     transcript,
 )
 from cluster.ports import Hello, Welcome
+from tests.net.support import quick
 
 pytestmark = pytest.mark.fast
 
@@ -278,6 +279,7 @@ garbage = st.binary(max_size=300) | st.recursive(
 ).map(pack)
 
 
+@quick
 @given(garbage, st.integers(0, 2))
 def test_an_acceptor_refuses_garbage_and_nothing_else_happens(payload: bytes, step: int) -> None:
     one, two = dialer(PEER), acceptor()
@@ -293,6 +295,7 @@ def test_an_acceptor_refuses_garbage_and_nothing_else_happens(payload: bytes, st
     assert not two.done
 
 
+@quick
 @given(garbage, st.integers(0, 1))
 def test_a_dialer_refuses_garbage_and_nothing_else_happens(payload: bytes, step: int) -> None:
     one, two = dialer(), acceptor()
@@ -314,6 +317,7 @@ def _readable(payload: bytes) -> bool:
     return True
 
 
+@quick
 @given(st.integers(0, 3), st.integers(1, 200))
 def test_a_truncated_message_is_refused(step: int, missing: int) -> None:
     whole = shake(dialer(HIGHER_PEER), acceptor())
@@ -325,6 +329,7 @@ def test_a_truncated_message_is_refused(step: int, missing: int) -> None:
         (two if step % 2 == 0 else one).receive(cut)
 
 
+@quick
 @given(st.integers(0, 7), garbage)
 def test_a_hello_with_one_wrong_field_is_refused_or_wrong_in_proof(field: int, payload: bytes) -> None:
     one, two = dialer(), acceptor()

@@ -24,7 +24,7 @@ from tests.sim.host import Host
 from tests.sim.loop import VirtualLoop
 from tests.sim.network import Network
 
-SEEDS = range(12)
+SEEDS = range(8)
 LONG_SEEDS = range(300)
 NAMES = ("a:1", "b:1", "c:1")
 STORM_S = 30.0

@@ -13,6 +13,7 @@ from cluster.codec import frame
 from cluster.env import RealEnv
 from cluster.net.peer import PING, FrameSink, PeerStream
 from cluster.ports import Hello
+from tests.net.support import quick
 
 pytestmark = pytest.mark.fast
 
@@ -52,6 +53,7 @@ def stream(on_frame: Any) -> PeerStream:
     return made
 
 
+@quick
 @given(st.lists(st.binary(max_size=40), max_size=12), st.data())
 def test_however_bytes_are_cut_the_same_frames_come(payloads: list[bytes], data: st.DataObject) -> None:
     got: list[bytes] = []
@@ -66,6 +68,7 @@ def test_however_bytes_are_cut_the_same_frames_come(payloads: list[bytes], data:
     assert reader.reason is None
 
 
+@quick
 @given(st.binary(max_size=300), st.integers(1, 50))
 def test_any_bytes_are_frames_or_the_end(junk: bytes, size: int) -> None:
     got: list[bytes] = []
