@@ -135,13 +135,14 @@ cdef void order_page(Page *p, const Arena *a) noexcept nogil:
 
 cdef void collect_page(const Table *t, const Text *prefix, const Text *after, int64_t after_slot, int64_t now, Page *p) noexcept nogil:
     """Offer every lease that is not over, begins with ``prefix`` and comes after (``after``, ``after_slot``). Cost: linear in all."""
+    cdef size_t slots = index_slots(&t.names)
     cdef size_t i
     cdef uint32_t ref
     cdef const Lease *l
     cdef Text name
     cdef int order
-    for i in range(index_slots(&t.names)):
-        ref = index_slot(&t.names, i).ref
+    for i in range(slots):
+        ref = first_in_slot(t, i, slots)
         if ref == 0:
             continue
         name = name_of(lease_at(&t.arena, ref))

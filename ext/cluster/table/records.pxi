@@ -18,6 +18,10 @@ cdef extern from *:
     const uint32_t SESSION_BIT
 
 
+cdef enum:
+    SLOTS_AHEAD = 16
+
+
 cdef struct Lease:
     uint64_t token
     int64_t deadline        # its own; of a dead one: the end of its occupancy
@@ -160,6 +164,15 @@ cdef inline void hash_name(const Table *t, Text *name) noexcept nogil:
 cdef inline Slot *find_name(const Table *t, const Text *name) noexcept nogil:
     """The slot of a name whose hash is set; NULL: nobody occupies it."""
     return index_find(&t.names, name.hash, &t.arena, is_named, name)
+
+
+cdef inline uint32_t first_in_slot(const Table *t, size_t i, size_t slots) noexcept nogil:
+    """The first occupant of the name in the i-th slot (0: empty), for who walks over all; records of later slots are sent for meanwhile."""
+    cdef uint32_t ahead = index_slot(&t.names, i + SLOTS_AHEAD).ref if i + SLOTS_AHEAD < slots else 0
+    if ahead:
+        prefetch(block(&t.arena, ahead))
+        prefetch(<const uint8_t *>block(&t.arena, ahead) + 64)
+    return index_slot(&t.names, i).ref
 
 
 cdef inline uint32_t hash_session(const Table *t, uint64_t id) noexcept nogil:

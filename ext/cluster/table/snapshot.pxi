@@ -22,7 +22,6 @@ cdef enum:
     SNAPSHOT_HEAD_BYTES_MAX = 128
     SESSION_BYTES_MAX = 1 + 4 * 9 + 2              # besides the node id
     LEASE_BYTES_MAX = 1 + 18 + 8 * 9 + 1 + 3 * 3  # besides name, node id and metadata
-    SLOTS_AHEAD = 16                              # whose records are on the way while those of a slot are read
     MAGIC_BYTES = 12
     DIGIT_BITS = 11
     DIGITS = 5  # 55 bits: a token has 53
@@ -94,10 +93,7 @@ cdef Numbered *leases_by_token(const Table *t, size_t *size) noexcept nogil:
     if all == NULL:
         return NULL
     for i in range(slots):
-        ref = index_slot(&t.names, i + SLOTS_AHEAD).ref if i + SLOTS_AHEAD < slots else 0
-        if ref:
-            prefetch(block(&t.arena, ref))
-        ref = index_slot(&t.names, i).ref
+        ref = first_in_slot(t, i, slots)
         while ref:
             l = lease_at(&t.arena, ref)
             all[count].number = l.token
