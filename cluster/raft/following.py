@@ -105,7 +105,9 @@ class Following(Commit):
             self._progressed()
 
     def _answer(self, peer: Peer, sent: float, index: int, agreed: bool) -> None:
-        self._net.send_encoded(peer.id, m.ack_frame(self._SyncObj__raftCurrentTerm, sent, index, agreed, self._is_member()))
+        self._net.send_encoded(
+            peer.id, m.ack_frame(self._SyncObj__raftCurrentTerm, sent, index, agreed, self._is_member())
+        )
 
     def _settled_through(self) -> int:
         """Up to here the log is durable, as entries or within a snapshot."""

@@ -101,7 +101,8 @@ class Leading(Commit):
     # A reign.
 
     def _begin_reign(self) -> None:
-        self._reign_began = self._clock()
+        # Later than anything that was sent before, also on a clock that stands still: answers to that are told apart by it.
+        self._stamp = self._reign_began = max(self._clock(), self._stamp + 1e-6)
         self._lease_void = False
         last = self._log[-1][1]
         for peer in self._others:

@@ -43,6 +43,7 @@ ANSWERS: Final = frozenset({ACK, PIECE_ACK})
 SENT: Final = 2
 """Where ``sent`` stands in messages of these two sorts."""
 
+
 def encode(*message: Any) -> bytes:
     return pack(message)
 

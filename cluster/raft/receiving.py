@@ -13,6 +13,7 @@ from cluster.raft import messages as m
 from cluster.raft.core import Core, Parts
 from cluster.raft.following import Following
 from cluster.raft.peer import Peer
+from cluster.raft.quorum import Quorum
 
 Handler = Callable[[Peer, list[Any]], None]
 
@@ -44,15 +45,18 @@ class Receiving(Core):
             handler(peer, message)
 
 
-class AckTerm(Receiving):
-    """An answer counts in the term it was given in.
+class AckTerm(Receiving, Quorum):
+    """An answer counts in the term it was given in, for the reign that it answers.
 
     Hazard s03: answers of the released library carry no term; one that this leader's own earlier reign was waiting for raises what a
-    follower is believed to hold.
+    follower is believed to hold. A refusal may even come in this reign's term, from a follower that was there first.
     """
 
     def _receive(self, peer: Peer, message: list[Any]) -> None:
-        if message[0] not in m.ANSWERS or message[1] == self._SyncObj__raftCurrentTerm:
+        of_now = message[0] not in m.ANSWERS or (
+            message[1] == self._SyncObj__raftCurrentTerm and message[m.SENT] >= self._reign_began
+        )
+        if of_now:
             super()._receive(peer, message)
 
 
@@ -69,7 +73,7 @@ class StepDown(Receiving, Following):
         super()._receive(peer, message)
 
     def _on_old_leader(self, peer: Peer, sent: float) -> None:
-        self._answer(peer, sent, 0, False)
+        self._answer(peer, sent, self._SyncObj__raftCommitIndex, False)
 
 
 class OneConn(Receiving):

@@ -67,6 +67,12 @@ class Ledger:
         self.elections += 1
         if self.leaders.setdefault(term, name) != name:
             self.fail("ElectionSafety", f"{name} and {self.leaders[term]} lead in term {term}")
+        for other in self._world.nodes.values():
+            if other.alive and other.raft.term < term and other.raft.has_fresh_majority():
+                self.fail(
+                    "LeaseViolated",
+                    f"{other.name} trusts its reign of term {other.raft.term} as {name} is elected in term {term}",
+                )
         first, last = log[0][1], log[-1][1]
         for index, (applied_term, command) in self.applied.items():
             if applied_term >= term or applied_term == OWN_ENTRY or index <= first:

@@ -43,6 +43,19 @@ class Profile:
     drift: float = 0.004
 
 
+STORM = Profile(
+    duration_s=10.0,
+    proposals=60.0,
+    crashes=0.6,
+    mid_crashes=0.4,
+    pauses=1.0,
+    breaks=2.0,
+    partitions=0.5,
+    stalls=1.5,
+    handovers=0.3,
+    delay_s=0.004,
+)
+
 PROFILES = {
     "base": Profile(),
     "calm": Profile(crashes=0.0, mid_crashes=0.0, breaks=0.3),
@@ -51,6 +64,10 @@ PROFILES = {
     "wipe": Profile(wipes=0.15, crashes=0.1),
     "wipe5": Profile(nodes=5, wipes=0.25, crashes=0.1, durability="fsync"),
     "slow": Profile(delay_s=0.02, stalls=0.4),
+    "storm": replace(STORM, nodes=3),
+    "quiet": replace(STORM, proposals=1.0, stalls=3.0),
+    "storm5": replace(STORM, nodes=5, durability="fsync", power=True),
+    "stormwipe": replace(STORM, nodes=5, wipes=0.5, crashes=0.3, mid_crashes=0.2),
     "memory": Profile(durability="memory", crashes=0.0, mid_crashes=0.0, wipes=0.3),
 }
 

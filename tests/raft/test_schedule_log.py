@@ -175,3 +175,32 @@ STORM = 500
 def test_s11_a_conflicting_tail_is_resolved_at_once() -> None:
     assert s11_conflict_and_many_batches(Adapter) < 40
     assert s11_conflict_and_many_batches(variant({Backtrack: StepByStep})) == STORM
+
+
+def test_a_refusal_of_an_earlier_reign_counts_for_nothing_in_the_same_term() -> None:
+    """B is in term 2 when it refuses an append of term 1; its sender is elected in term 2 before it hears of that."""
+    w = World("ABCDE")
+    w.form("A")
+    w.propose("A", "x0")
+    w.beat("A", "BCDE")
+    w.tick("A")
+    w.now += 0.7
+    w["B"].adapter._campaign(forced=True)
+    for name in "ACDE":
+        w.lose("B", name)
+    w.flow("A", "B")  # Term 1 is over for B: it says so.
+    refusals = [message for message in w.pending("B", "A") if message[0] == ACK]
+    assert refusals
+    assert all(message[1] == 2 and not message[4] for message in refusals)
+    w["A"].adapter._become_follower(1, "the test")
+    w["A"].adapter._campaign(forced=True)
+    for name in "CDE":
+        w.flow("A", name)
+        w.flow(name, "A")
+    assert w["A"].raft.is_leader
+    under_way = w.pending("A", "B")
+    w.flow("B", "A")
+    assert w.pending("A", "B") == under_way, "nothing is sent again for it"
+    w.beat("A", "BCDE")
+    assert not w["A"].fatal
+    assert not w.ledger.violations
