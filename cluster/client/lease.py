@@ -100,6 +100,15 @@ class Handle:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} slot={self.slot} token={self.token} {self.confidence}>"
 
+    def __del__(self) -> None:
+        core = self._core
+        if core.auto_extend and not core.reason and not self._port.engine.closing:
+            # Maybe its work is dead, maybe it runs without looking back: nothing is released under running work.
+            logger.warning(
+                "lease.handle_dropped name=%s token=%d hint=nobody can release it, and it is renewed until the coordinator closes",
+                core.shown, core.token,
+            )  # fmt: skip
+
     def _extending(self, lease_time: object, waiter: Waiter) -> bool:
         """Begin an extension. False: it is over already, nothing is asked."""
         core, port = self._core, self._port
@@ -145,6 +154,9 @@ class Handle:
 
 class Lease(Handle):
     """One grant, for blocking callers. Single-use: once released or lost it never comes back; acquire again.
+
+    Keep it while the work runs. An auto-extended lease whose handle is dropped without a release goes on being renewed, with a warning in
+    the log: the work under it may still be running.
 
     ``with lease:`` raises ``LeaseLostError`` on entry if it is over already, releases on every way out, and never hides what its
     body raised.

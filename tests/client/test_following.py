@@ -205,7 +205,7 @@ def test_a_flood_of_waits_does_not_pile_up_in_front_of_the_node__G5() -> None:
 
         conn.client.write, conn.received = counted, read  # type: ignore[method-assign]
         waits = [
-            asyncio.ensure_future(world.aio.acquire("job", wait_time=2, metadata={"x": "y" * 4000})) for _ in range(3000)
+            asyncio.ensure_future(world.aio.acquire("job", wait_time=2, metadata={"x": "y" * 4000})) for _ in range(1500)
         ]
         assert set(await asyncio.gather(*waits)) == {None}
         assert 4 << 20 < most < 5 << 20

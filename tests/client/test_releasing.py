@@ -6,6 +6,7 @@ Knows: what release, ``with`` and close promise. Must not know: how they are sen
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from typing import Any
 
@@ -187,6 +188,24 @@ def test_min_lease_time_is_kept_unless_the_work_never_began() -> None:
         await again.release()
 
     story(tell)
+
+
+def test_a_dropped_handle_is_said_and_its_lease_stays__A8(caplog: pytest.LogCaptureFixture) -> None:
+    async def tell(world: World) -> None:
+        await held(world, "plain")
+        kept = await held(world, "kept", lease_time=3, auto_extend=True)
+        await held(world, "dropped", lease_time=3, auto_extend=True)
+        gc.collect()
+        await world.advance(10)
+        assert {row.name async for row in world.aio.leases()} == {"plain", "kept", "dropped"}
+        await kept.release()
+        await world.aio.close(limit=0)
+
+    with caplog.at_level(logging.WARNING, "cluster.client"):
+        story(tell, leaks=False)
+    dropped = [record.getMessage() for record in caplog.records if "handle_dropped" in record.getMessage()]
+    assert len(dropped) == 1
+    assert "name=dropped" in dropped[0]
 
 
 def test_waiting_for_lost_ends_with_the_release() -> None:
