@@ -24,11 +24,12 @@ _names = itertools.count(1)
 
 
 class Ways(NamedTuple):
-    """Two coordinators of one raft group: ``one`` and ``other`` are different processes' where there are several."""
+    """Two coordinators of one raft group, of different nodes or clients where there are several; ``endpoints`` of its sockets."""
 
     kind: str
     one: Any
     other: Any
+    endpoints: str = ""
 
 
 @contextlib.contextmanager
@@ -45,7 +46,7 @@ def _embedded(directory: Path) -> Iterator[Ways]:
         tenure.join(address, single=True, data_dir=str(directory / "node"), durability="process") as node,
         tenure.connect(address) as client,
     ):
-        yield Ways("embedded", node, client)
+        yield Ways("embedded", node, client, address)
 
 
 @contextlib.contextmanager
@@ -57,7 +58,7 @@ def _embedded_three(directory: Path) -> Iterator[Ways]:
         nodes = [stack.enter_context(call.result(30.0)) for call in starting]
         leader = nodes[0].status().leader
         nodes.sort(key=lambda node: node.status().node_id != leader)
-        yield Ways("embedded-3", nodes[0], nodes[1])
+        yield Ways("embedded-3", nodes[0], nodes[1], ",".join(addresses))
 
 
 def _joiner(address: str, addresses: list[str], directory: Path) -> Any:
@@ -72,7 +73,7 @@ def _client(directory: Path) -> Iterator[Ways]:
         tenure.connect(group.endpoints) as one,
         tenure.connect(group.endpoints) as other,
     ):
-        yield Ways("client", one, other)
+        yield Ways("client", one, other, group.endpoints)
 
 
 _MAKERS = {"local": _local, "embedded": _embedded, "embedded-3": _embedded_three, "client": _client}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import tenure
+from cluster.env import new_loop
 from tenure import ElectionOptions
 
 PATIENCE_S = 20.0
@@ -215,7 +216,8 @@ class Asyncio(Form):
     name = "asyncio"
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        # The loop of the node and the client, uvloop where it is installed; the other tests run on that of asyncio.
+        self.loop = new_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="contract-loop", daemon=True)
         self._thread.start()
 
