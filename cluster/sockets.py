@@ -25,6 +25,8 @@ ACCEPTS_PER_TURN: Final = 64
 KEEPALIVE_IDLE_S: Final = 15
 KEEPALIVE_INTERVAL_S: Final = 5
 KEEPALIVE_PROBES: Final = 3
+# The same for a socket with bytes under way, for which there are no keepalive probes. Linux alone has it.
+UNACKNOWLEDGED_MAX_MS: Final = 1000 * (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_PROBES)
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +37,12 @@ def tune(sock: Any) -> None:
         return
     # Linux names the idle time TCP_KEEPIDLE, macOS TCP_KEEPALIVE.
     idle = "TCP_KEEPIDLE" if hasattr(socket, "TCP_KEEPIDLE") else "TCP_KEEPALIVE"
-    probes = ((idle, KEEPALIVE_IDLE_S), ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S), ("TCP_KEEPCNT", KEEPALIVE_PROBES))
+    probes = (
+        (idle, KEEPALIVE_IDLE_S),
+        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
+        ("TCP_KEEPCNT", KEEPALIVE_PROBES),
+        ("TCP_USER_TIMEOUT", UNACKNOWLEDGED_MAX_MS),
+    )
     options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     options += [(socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in probes if hasattr(socket, name)]
     for level, option, value in options:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from cluster.address import Address
 from cluster.errors import UsageError
@@ -20,6 +21,9 @@ from cluster.net.listener import open_listener
 from cluster.net.lobby import Lobby
 from cluster.net.mesh import Mesh
 from cluster.ports import Connection, Env, Hello, Listener, Welcome
+
+# An acceptor proves itself to anybody who asks, and that proof allows guessing at leisure.
+SECRET_ENOUGH_BYTES: Final = 16
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +86,8 @@ class NodeNet(Mesh):
         if own.node_id != self.node_id:
             raise UsageError(f"node id {own.node_id} is not the advertised address {self.node_id}", "make them the same")
         self._handshake()
+        if self._secret is not None and len(self._secret) < SECRET_ENOUGH_BYTES:
+            logger.warning("secret.short node=%s hint=whoever connects may guess it, use more bytes", self.node_id)
         try:
             for address in self._listen:
                 self._listeners.append(await open_listener(self._env, address, self._arrival))

@@ -202,6 +202,38 @@ def test_a_hello_that_does_not_fit_the_advertised_address_is_refused() -> None:
     run(work)
 
 
+@pytest.mark.parametrize("plain", [False, True], ids=["uvloop", "asyncio"])
+def test_sockets_do_not_delay_and_find_out_about_dead_machines(plain: bool) -> None:
+    async def work(env: RealEnv) -> None:
+        (name,) = addresses(1)
+        node = Node(env, name)
+        await node.net.start()
+        connection, _ = await open_client(env, Address.parse(name), client(), SECRET, 5.0)
+        for end in (connection, node.clients[0]):
+            sock = end.transport.get_extra_info("socket")  # type: ignore[attr-defined]
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            if sys.platform == "linux":
+                assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+        connection.close()
+        await until(lambda: node.ends, "closed")
+        await node.stop()
+
+    run(work, plain=plain)
+
+
+def test_a_short_secret_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(env: RealEnv) -> None:
+        (name,) = addresses(1)
+        node = Node(env, name, secret=b"hunter2")
+        await node.net.start()
+        await node.stop()
+
+    run(work)
+    assert "secret.short" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
 def test_port_zero_takes_a_free_one() -> None:
     async def work(env: RealEnv) -> None:
         (name,) = addresses(1)

@@ -43,8 +43,9 @@ HOSTILE = {
 }
 
 
+@pytest.mark.parametrize("plain", [False, True], ids=["uvloop", "asyncio"])
 @pytest.mark.parametrize("what", HOSTILE)
-def test_what_is_no_handshake_is_told_why_and_closed(what: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_no_handshake_is_told_why_and_closed(what: str, plain: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def work(env: RealEnv) -> None:
         (node,) = await mesh(env, 1)
         raw = Raw(node.address)
@@ -62,7 +63,7 @@ def test_what_is_no_handshake_is_told_why_and_closed(what: str, caplog: pytest.L
         await node.stop()
 
     with caplog.at_level(logging.WARNING):
-        run(work)
+        run(work, plain=plain)
     assert "handshake.refused" in caplog.text
 
 
