@@ -101,8 +101,9 @@ class Handle:
         return f"<{type(self).__name__} {self.name!r} slot={self.slot} token={self.token} {self.confidence}>"
 
     def __del__(self) -> None:
-        core = self._core
-        if core.auto_extend and not core.reason and not self._port.engine.closing:
+        # An interrupted ``__init__`` leaves a handle of nothing.
+        core = getattr(self, "_core", None)
+        if core is not None and core.auto_extend and not core.reason and not self._port.engine.closing:
             # Maybe its work is dead, maybe it runs without looking back: nothing is released under running work.
             logger.warning(
                 "lease.handle_dropped name=%s token=%d hint=nobody can release it, and it is renewed until the coordinator closes",
