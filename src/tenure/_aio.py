@@ -22,6 +22,8 @@ from tenure._engine import Run
 log = logging.getLogger(__name__)
 
 _LOST = "the lease was lost"
+# Besides a cancellation, what a signal handler may raise while a task takes a step.
+_GIVING_UP = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 
 
 def keep_private(task: asyncio.Task[None]) -> None:
@@ -46,7 +48,7 @@ async def attend(run: Run[Any], lease: AsyncLease, task: asyncio.Task[None], *, 
             try:
                 waited_for = {task} if lost.future.done() else {task, lost.future}
                 await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
-            except asyncio.CancelledError as error:
+            except _GIVING_UP as error:
                 run.gave_up(error)
                 task.cancel()
                 continue
@@ -63,7 +65,7 @@ async def attend(run: Run[Any], lease: AsyncLease, task: asyncio.Task[None], *, 
 
 
 async def give_back(run: Run[Any], lease: AsyncLease) -> None:
-    """Release once, and wait for it; a cancellation that comes meanwhile is kept in ``run.given_up`` (rule 5)."""
+    """Release once, and wait for it; a cancellation that comes meanwhile is kept in ``run.given_up`` and raised later (rule 5)."""
     if run.released:
         return
     run.released = True
@@ -73,7 +75,7 @@ async def give_back(run: Run[Any], lease: AsyncLease) -> None:
         while not future.done():
             try:
                 await asyncio.wait({future})
-            except asyncio.CancelledError as error:
+            except _GIVING_UP as error:
                 run.gave_up(error)
         future.result()
     except CoordinationError as error:

@@ -57,6 +57,10 @@ class AsyncLeaderElector:
         Cancelling the call cancels the action, waits for it to end, releases, and raises ``CancelledError``: always, also when the
         action swallows its cancellation or has just ended.
 
+        Args:
+            name: what to lead.
+            action: a coroutine function; or a lambda, or another object that can be called, that returns an awaitable.
+
         Returns:
             What the action returned, or None when the name was not granted (the action did not run).
 

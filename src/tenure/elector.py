@@ -69,6 +69,10 @@ class LeaderElector:
     def run_if_leader(self, name: str, action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Run ``action(*args, **kwargs)`` if this caller is granted ``name`` within ``wait_time``.
 
+        Args:
+            name: what to lead.
+            action: a function whose work is done when it returns. One that returns a coroutine, a generator or a future is refused.
+
         Returns:
             What the action returned, or None when the name was not granted (the action did not run).
 

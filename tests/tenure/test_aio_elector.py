@@ -332,6 +332,33 @@ def test_a_closed_coroutine_releases_without_awaiting__rule_4() -> None:
     assert list(coordinator.outcomes.values()) == [Outcome.CANCELLED, Outcome.CANCELLED]
 
 
+def test_an_interrupt_in_the_loop_ends_the_work_before_the_release__D1() -> None:
+    coordinator, elector = made()
+    held_at_end: list[bool] = []
+
+    async def action() -> None:
+        try:
+            await waiting()
+        finally:
+            await turns(3)
+            held_at_end.append("job" in coordinator.held)
+
+    async def main() -> None:
+        run = elector.run_if_leader("job", action)
+        for _ in range(3):
+            run.send(None)
+            await turns(2)
+        # As a signal handler does it that raises while this task takes a step.
+        run.throw(KeyboardInterrupt())
+        await turns(10)
+        with pytest.raises(KeyboardInterrupt):
+            run.send(None)
+
+    asyncio.run(main())
+    assert held_at_end == [True]
+    assert coordinator.outcomes == {1: Outcome.CANCELLED}
+
+
 def test_work_on_a_loop_that_was_closed_holds_nothing__D3() -> None:
     coordinator, elector = made()
     loop = asyncio.new_event_loop()
