@@ -16,6 +16,7 @@ from tests.sim.network import Listening, Network
 from tests.storage.simdisk import SimDisk
 
 DISK_DELAY_MEAN_S = 0.0005
+WORK_DELAY_MEAN_S = 0.005
 
 
 class Timer:
@@ -47,6 +48,7 @@ class Host:
         self._clock_base = (0.0, self.rng.uniform(10, 10_000))
         self._parked: list[tuple[int, Callable[..., Any], tuple[Any, ...]]] = []
         self.disk_stalled = False
+        self.disk_faulty = False
         self.envs: list[SimEnv] = []
         self._awake = asyncio.Event()
         self._awake.set()
@@ -125,6 +127,7 @@ class SimEnv:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self.random = random.Random(host.rng.random())
         self._disk_free_at = 0.0
+        self._work_free_at = 0.0
 
     def clock(self) -> float:
         return self._host.clock()
@@ -156,13 +159,10 @@ class SimEnv:
         self.call_soon(fn, *args)
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        task = self._host.loop.create_task(self._alive(work), name=name)
+        task = self._host.loop.create_task(work, name=name)
         self._tasks[task] = None
         task.add_done_callback(lambda over: self._tasks.pop(over, None))
         return task
-
-    async def _alive(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return await work
 
     async def listen(self, address: Address, factory: Callable[[], asyncio.Protocol], backlog: int = 1024) -> Listening:
         del backlog
@@ -193,16 +193,29 @@ class SimEnv:
         self._disk_free_at = at
         loop.call_at(at, self._disk_work, work, done)
 
+    def on_work_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        """It takes a while, in which the node goes on; jobs keep their order."""
+        loop = self._host.loop
+        at = max(self._work_free_at, loop.time()) + self._host.rng.expovariate(1 / WORK_DELAY_MEAN_S)
+        self._work_free_at = at
+        loop.call_at(at, self._host._run, self._life, self._finish, (work, done))
+
+    def _finish(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except Exception as caught:
+            error = caught
+        self._host._run(self._life, done, (error,))
+
+    def on_work_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        self.on_disk_thread(work, done)
+
     def _disk_work(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
         def go() -> None:
             if self._host.disk_stalled:
                 self._host.loop.call_later(0.05, self._disk_work, work, done)
                 return
-            error: BaseException | None = None
-            try:
-                work()
-            except Exception as caught:
-                error = caught
-            self._host._run(self._life, done, (error,))
+            self._finish(work, done)
 
         self._host._run(self._life, go, ())

@@ -80,6 +80,7 @@ class End(asyncio.Transport):
         protocol.connection_made(self)
 
     def arrived(self, data: bytes | None) -> None:
+        self._network.heard[(self._back.source.name, self._back.target.name)] = self._network.loop.time()
         if self._closed:
             return
         if self._paused:
@@ -156,35 +157,51 @@ class Listening:
 
 
 class Network:
-    """All hosts' connections."""
+    """All hosts' connections.
+
+    Attributes:
+        heard: when something of the one host was last read by the other.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rng: random.Random) -> None:
         self.loop = loop
         self._rng = rng
         self.listeners: dict[str, tuple[Host, Callable[[], asyncio.Protocol]]] = {}
-        self._cuts: set[tuple[str, str]] = set()
+        self._cuts: collections.Counter[tuple[str, str]] = collections.Counter()
         self._slow: dict[tuple[str, str], float] = {}
         self._ends: list[tuple[End, End]] = []
+        self.heard: dict[tuple[str, str], float] = {}
 
     def is_cut(self, source: Host, target: Host) -> bool:
-        return (source.name, target.name) in self._cuts
+        return self._cuts[(source.name, target.name)] > 0
 
     def delay_s(self, source: Host, target: Host) -> float:
         extra = self._slow.get((source.name, target.name), 0.0)
         return DELAY_MIN_S + self._rng.expovariate(1 / DELAY_MEAN_S) + extra * self._rng.random()
 
     def cut(self, source: str, target: str) -> None:
-        self._cuts.add((source, target))
+        """Nothing arrives in this direction until it is joined again, as often as it was cut."""
+        self._cuts[(source, target)] += 1
+
+    def join(self, source: str, target: str) -> None:
+        self._cuts[(source, target)] -= 1
+        if not self._cuts[(source, target)]:
+            for pipe in self._pipes():
+                if (pipe.source.name, pipe.target.name) == (source, target):
+                    pipe.release()
 
     def slow(self, source: str, target: str, extra_s: float) -> None:
+        """Everything takes up to so much longer in this direction; 0: no longer."""
         self._slow[(source, target)] = extra_s
 
     def heal(self) -> None:
         self._cuts.clear()
         self._slow.clear()
-        for first, second in self._ends:
-            first._out.release()
-            second._out.release()
+        for pipe in self._pipes():
+            pipe.release()
+
+    def _pipes(self) -> list[Pipe]:
+        return [end._out for pair in self._ends for end in pair]
 
     def reset(self, one: str, other: str) -> int:
         """Break every connection between two hosts; how many there were."""

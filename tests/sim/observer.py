@@ -1,25 +1,28 @@
-"""What must hold, looked at as it happens.
+"""Sees every committed batch once, in log order, and what clients believe; holds the invariants against it as it happens.
 
 Knows: every committed batch in order, what each holder believes by its own clock. Must not know: how any of it came about.
 
-The observer keeps a table of its own and applies each committed command the first time that any node applies it. So it sees every grant at
-the earliest moment at which anybody can, and asks every holder at that moment whether it still believes.
+The observer keeps a table of its own, of the kind that the nodes have, and applies each committed command the first time that any node
+applies it. So it sees every grant at the earliest moment at which anybody can, and asks every holder at that moment whether it still
+believes. Whether the table keeps its own rules is judged by the witness of ``tests.table``, which knows the rules and no table.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from cluster._table import LeaseTable
 from cluster.codec import unpack_stream
-from cluster.opcodes import Event
+from cluster.limits import SWEEP_MAX_PER_BATCH
+from cluster.opcodes import Event, Status
+from cluster.server.batcher import header_of
+from tests.sim.clocks import Pace, Stamp
+from tests.sim.violation import Violation
+from tests.table.invariants import Witness
 
-
-class Violation(AssertionError):
-    """An invariant does not hold."""
+_ENDS = (Event.EXPIRED, Event.FREED, Event.VACATED, Event.ABANDONED)
 
 
 class Believer(Protocol):
@@ -31,51 +34,97 @@ class Believer(Protocol):
         """(token, slot, seconds left by its own clock) of each lease of this name that it would still act on."""
 
 
-@dataclass
 class Observer:
-    """Checks I1 to I3, I6, I8, and that all nodes apply the same."""
+    """Checks I1 to I9 on the log, as it is applied. ``clock`` is real time; ``table`` is a fresh one.
 
-    believers: list[Believer] = field(default_factory=list)
-    table: LeaseTable = field(default_factory=LeaseTable)
-    counts: Counter[str] = field(default_factory=Counter)
+    Attributes:
+        gone_at: when a token's occupancy was seen to end, in real time.
+        closed: acquisitions that their clients have ended, and were told so.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(self, clock: Callable[[], float], table: Any) -> None:
+        self.table = table
+        self.believers: list[Believer] = []
+        self.counts: Counter[str] = Counter()
+        self.gone_at: dict[int, float] = {}
+        self.closed: set[tuple[bytes, bytes]] = set()
+        self.last_index = 0
+        self._clock = clock
+        self._pace = Pace()
+        self._witness = Witness(table.snapshot(), SWEEP_MAX_PER_BATCH)
         self._log: dict[int, tuple[int, bytes]] = {}
-        self._next: list[int] = []
-        self._applied = 0
-        self._token = 0
+        self._applied_by: dict[tuple[str, int], int] = {}
+        self._stamps: dict[bytes, Stamp] = {}
+        self._leaders: dict[int, str] = {}
         self._granted: dict[int, bytes] = {}
         self._digest = hashlib.sha256()
 
-    def applied(self, node: str, index: int, term: int, command: bytes, time_ms: int) -> None:
+    # What nodes do.
+
+    def elected(self, node: str, term: int) -> None:
+        """A node began to lead."""
+        other = self._leaders.setdefault(term, node)
+        if other != node:
+            raise Violation(f"{node} and {other} were both elected in term {term}")
+
+    def proposed(self, command: bytes, stamp: Stamp) -> None:
+        """A leader sealed a batch."""
+        self._stamps.setdefault(command, stamp)
+
+    def applied(self, node: str, life: int, index: int, term: int, command: bytes) -> None:
         """A node is about to apply a command."""
-        del time_ms
+        before = self._applied_by.get((node, life), 0)
+        if index <= before:
+            raise Violation(f"{node} applies index {index} again: it has applied {before}")
+        self._applied_by[(node, life)] = index
         mark = (term, hashlib.sha256(command).digest())
         known = self._log.get(index)
         if known is not None:
             if known != mark:
                 raise Violation(f"{node} applies another command at index {index} than was applied there before")
             return
-        if index <= self._applied:
-            raise Violation(f"{node} applies index {index}, which nobody had applied when {self._applied} was")
+        if index <= self.last_index:
+            raise Violation(f"{node} applies index {index}, which nobody had applied when {self.last_index} was")
         self._log[index] = mark
-        self._applied = index
+        self.last_index = index
         self._digest.update(mark[1])
-        before = self.table.time_ms, self.table.epoch
-        _, events = self.table.apply(command)
-        if (self.table.time_ms, self.table.epoch) < before or self.table.epoch < before[1]:
-            raise Violation(f"cluster time or epoch went back at index {index} (I3)")
+        self._committed(index, command)
+
+    def _committed(self, index: int, command: bytes) -> None:
+        table = self.table
+        before = table.time_ms, table.epoch
+        replies, events = table.apply(command)
+        _, epoch = header_of(command)
+        if epoch != table.epoch and (events or (table.time_ms, table.epoch) != before):
+            raise Violation(f"index {index}: a batch of epoch {epoch} changed something in epoch {table.epoch} (I3)")
+        try:
+            self._witness.saw(command, replies, events, table.snapshot())
+        except AssertionError as objection:
+            raise Violation(f"index {index}: {objection}") from None
+        self._look_at_time(index, command, epoch, before)
         for event in unpack_stream(events):
             self.counts[Event(event[0]).name] += 1
             if event[0] == Event.GRANTED:
                 self._check_grant(index, event)
+            elif event[0] in _ENDS or (event[0] == Event.RELEASED and event[3] not in self._witness.before.leases):
+                self.gone_at[event[3]] = self._clock()
+
+    def _look_at_time(self, index: int, command: bytes, epoch: int, before: tuple[int, int]) -> None:
+        time_ms, now_epoch = self.table.time_ms, self.table.epoch
+        if time_ms < before[0] or now_epoch < before[1]:
+            raise Violation(f"cluster time or epoch went back at index {index} (I3)")
+        stamp = self._stamps.get(command)
+        if stamp is not None and epoch == before[1] == now_epoch:
+            self._pace.accepted(index, Stamp(stamp.node, epoch, time_ms, stamp.clock_s, stamp.real_s))
 
     def _check_grant(self, index: int, event: list[Any]) -> None:
         _, name, slot, token, node_id, _ = event
-        if token <= self._token:
-            raise Violation(f"token {token} is not above {self._token} (I2)")
-        self._token = token
         self._granted[token] = name
+        lease = self._witness.before.leases.get(token)
+        if lease is not None and (lease.acq_id, name) in self.closed:
+            raise Violation(
+                f"index {index}: {name!r} is granted with token {token} to {node_id!r}, which had ended this acquisition"
+            )
         for believer in self.believers:
             for other, other_slot, left_s in believer.believes(name):
                 if other != token and other_slot == slot:
@@ -84,19 +133,29 @@ class Observer:
                         f"believes for {left_s:.4f} s more in token {other} (I8)"
                     )
 
+    # What clients are told.
+
     def acknowledged(self, name: str, token: int) -> None:
         """A client was told of a grant: it must be in the log that all agree on (I9)."""
         if self._granted.get(token) != name.encode():
             raise Violation(f"a client was granted {name!r} with token {token}, which no log has (I9)")
 
-    def agrees(self, node: str, index: int, snapshot: bytes) -> None:
-        """At the end: a node that applied everything has the state that the log gives (I6)."""
-        if index == self._applied and snapshot != self.table.snapshot():
-            raise Violation(f"{node} has another state at index {index} than the log gives (I6)")
+    def refused(self, asked_at: float, answer: list[Any]) -> None:
+        """A client was told that a name is held: it must have been so at some time since the client asked."""
+        if answer[0] == Status.HELD and answer[3]:
+            gone_at = self.gone_at.get(answer[3])
+            if gone_at is not None and gone_at < asked_at:
+                ago_s = asked_at - gone_at
+                raise Violation(
+                    f"a client was refused since token {answer[3]} held the name, which had ended {ago_s:.4f} s before it asked"
+                )
 
-    @property
-    def last_index(self) -> int:
-        return self._applied
+    # At the end.
+
+    def agrees(self, node: str, snapshot: bytes) -> None:
+        """A node that applied everything has the state that the log gives (I6)."""
+        if snapshot != self.table.snapshot():
+            raise Violation(f"{node} has another state at index {self.last_index} than the log gives (I6)")
 
     def fingerprint(self) -> str:
         return self._digest.hexdigest()

@@ -6,10 +6,17 @@ Knows: the order of a run. Must not know: its parts' insides.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
+from cluster.storage import Durability
+from tests.history import record
+from tests.history.checker import check
 from tests.sim.faults import Faults
+from tests.sim.shape import drawn, dressed
+from tests.sim.violation import Violation
 from tests.sim.world import World
 
 TASKS_PER_WORKER = 3
@@ -22,32 +29,50 @@ class Verdict:
     seed: int
     seconds: float
     counts: Counter[str]
-    events: Counter[str]
     fingerprint: str
 
 
-def run(seed: int, seconds: float = 20.0, nodes: int = 3, workers: int = 3) -> Verdict:
-    """Play one seed.
+def run(
+    seed: int,
+    seconds: float = 20.0,
+    nodes: int = 0,
+    workers: int = 3,
+    *,
+    history: Path | None = None,
+    durability: Durability = "fsync",
+) -> Verdict:
+    """Play one seed. ``nodes`` 0: as the seed says. ``history``: where to write down what clients saw, if the run fails.
 
     Raises:
         Violation: an invariant does not hold, or the system does not recover.
     """
-    world = World(seed, nodes, workers)
-    try:
-        world.loop.run_until_complete(_play(world, seconds))
-        world.raise_failure()
-        return Verdict(seed, world.loop.time(), world.counts, world.observer.counts, world.observer.fingerprint())
-    finally:
-        world.close()
+    rng = random.Random(seed)
+    shape = drawn(rng, nodes)
+    with dressed(shape):
+        world = World(rng, shape, workers, durability)
+        try:
+            world.loop.run_until_complete(_play(world, seconds))
+            world.raise_failure()
+            objections = check(world.history.events)
+            if objections:
+                raise Violation("the history is not one of a lease service: " + "; ".join(objections[:5]))
+            return Verdict(seed, world.loop.time(), world.counts + world.observer.counts, world.observer.fingerprint())
+        except Exception as failure:
+            if history is not None:
+                record.save(world.history.events, history)
+            # What was seen first is the cause; a node that met it stopped, and all else followed.
+            if world.failure is not None and failure is not world.failure:
+                raise world.failure from failure
+            raise
+        finally:
+            world.close()
 
 
 async def _play(world: World, seconds: float) -> None:
     await world.begin()
     faults = Faults(world)
     until = world.loop.time() + seconds
-    working = [
-        asyncio.ensure_future(worker.work(until)) for worker in world.workers for _ in range(TASKS_PER_WORKER)
-    ]
+    working = [asyncio.ensure_future(worker.work(until)) for worker in world.workers for _ in range(TASKS_PER_WORKER)]
     try:
         await faults.run(until)
         await faults.mend()

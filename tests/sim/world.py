@@ -1,7 +1,7 @@
-"""One simulated run: nodes, clients that work, faults, and what must hold.
+"""One simulated run: nodes, clients, what is written down, and what must hold at the end.
 
-Knows: how to make the real node and the real client run on simulated hosts, what workers do. Must not know: which faults come when
-(``faults``), what is checked (``observer``).
+Knows: how to make the real node and the real client run on simulated hosts. Must not know: which faults come when (``faults``), what is
+checked on the way (``observer``).
 """
 
 from __future__ import annotations
@@ -12,157 +12,38 @@ from collections import Counter
 from typing import Any
 
 from cluster.address import Address
-from cluster.client import Coordinator, TcpDoor
-from cluster.errors import CoordinationError, LeaseLostError
-from cluster.node import Node, NodeConfig
+from cluster.node import NodeConfig
 from cluster.storage import Durability
+from tests.history.record import Recorder
 from tests.sim.host import Host
 from tests.sim.loop import VirtualLoop
+from tests.sim.model_table import fresh_table
 from tests.sim.network import Network
-from tests.sim.observer import Observer, Violation
+from tests.sim.node import SimNode, restarted
+from tests.sim.observer import Observer
+from tests.sim.shape import Shape
+from tests.sim.violation import Violation
+from tests.sim.worker import NAMES, Worker
 
 PORT = 7001
-NAMES = ("nightly", "report", "poll")
 SETTLE_S = 30.0
-
-
-class SimNode:
-    """A node process on a host, started and ended many times."""
-
-    def __init__(self, world: World, host: Host, config: NodeConfig) -> None:
-        self.world = world
-        self.host = host
-        self.config = config
-        self.node: Node | None = None
-        self.fatal = ""
-
-    @property
-    def name(self) -> str:
-        return self.host.name
-
-    @property
-    def up(self) -> bool:
-        return self.node is not None
-
-    async def start(self) -> None:
-        env = self.host.env()
-        node = await Node.start(env, self.config, self._stopped_itself)
-        server = node.server
-        apply = server.apply
-
-        def observed(index: int, term: int, command: bytes) -> None:
-            self.world.watch(self.name, index, term, command, server.table.time_ms)
-            apply(index, term, command)
-
-        server.apply = observed  # type: ignore[method-assign]
-        self.node = node
-
-    def _stopped_itself(self, why: str) -> None:
-        self.fatal = why
-        self.world.counts["fatal"] += 1
-        self.world.loop.call_soon(self.crash)
-
-    def crash(self, *, power: bool = False) -> None:
-        self.node = None
-        self.host.crash(power=power)
-
-
-class Worker:
-    """A client process: several tasks that contend, hold, extend, and let go."""
-
-    def __init__(self, world: World, host: Host, endpoints: list[str]) -> None:
-        self.world = world
-        self.host = host
-        self.name = host.name
-        self.rng = random.Random(host.rng.random())
-        self.coordinator = Coordinator(TcpDoor(endpoints, None), env=host.env(), node_id=host.name)
-        self._engine: Any = self.coordinator._port.engine
-
-    def believes(self, lease: bytes) -> list[tuple[int, int, float]]:
-        now = self.host.clock()
-        return [
-            (core.token, core.slot, core.deadline() - now)
-            for core in self._engine.leases.values()
-            if core.name == lease and not core.reason and not core.given_back and core.deadline() > now
-        ]
-
-    async def work(self, until: float) -> None:
-        loop = self.world.loop
-        while loop.time() < until:
-            await self.host.awake()
-            try:
-                await self._one_round()
-            except LeaseLostError:
-                self.world.counts["lost"] += 1
-            except CoordinationError as error:
-                self.world.counts[type(error).__name__] += 1
-            await asyncio.sleep(self.rng.expovariate(1 / 0.05))
-
-    async def _one_round(self) -> None:
-        rng, counts = self.rng, self.world.counts
-        lease_s = rng.choice([0.3, 0.8, 2.0])
-        wait_s = rng.choice([0.0, 0.2, 3.0])
-        slots = rng.random() < 0.2
-        name = "slots" if slots else rng.choice(NAMES)
-        arguments: dict[str, Any] = {"lease_time": lease_s, "wait_time": wait_s, "auto_extend": rng.random() < 0.4, "timeout": 2.0}
-        if slots:
-            arguments["max_leaders"] = 2
-        if rng.random() < 0.1:
-            arguments["min_lease_time"] = lease_s / 2
-        if rng.random() < 0.1:
-            await self._all_of_them(arguments)
-            return
-        lease = await self.coordinator.aio.acquire(name, **arguments)
-        if lease is None:
-            counts["skipped"] += 1
-            return
-        counts["granted"] += 1
-        self.world.observer.acknowledged(name, lease.token)
-        await self._hold(lease, lease_s)
-
-    async def _hold(self, lease: Any, lease_s: float) -> None:
-        rng = self.rng
-        for _ in range(rng.randint(1, 4)):
-            await asyncio.sleep(rng.expovariate(1 / (lease_s / 3)))
-            await self.host.awake()
-            if lease.confidence == "lost":
-                break
-            if rng.random() < 0.3:
-                await lease.extend()
-        if rng.random() < 0.8:
-            await lease.release()
-        else:
-            # A job that forgot about the time: the lease runs out, or is renewed until this process lets go.
-            await asyncio.sleep(lease_s)
-            await lease.release()
-
-    async def _all_of_them(self, arguments: dict[str, Any]) -> None:
-        leases = await self.coordinator.aio.acquire_all(NAMES[:2], **arguments)
-        if leases is None:
-            self.world.counts["skipped all"] += 1
-            return
-        self.world.counts["granted all"] += 1
-        for lease in leases:
-            self.world.observer.acknowledged(lease.name, lease.token)
-        await asyncio.sleep(self.rng.expovariate(1 / 0.1))
-        await self.host.awake()
-        await leases.release()
 
 
 class World:
     """Everything of one seed."""
 
-    def __init__(self, seed: int, nodes: int = 3, workers: int = 3, durability: Durability = "fsync") -> None:
-        self.seed = seed
-        self.rng = random.Random(seed)
+    def __init__(self, rng: random.Random, shape: Shape, workers: int = 3, durability: Durability = "fsync") -> None:
+        self.rng = rng
+        self.shape = shape
         self.loop = VirtualLoop()
-        self.network = Network(self.loop, random.Random(self.rng.random()))
-        self.observer = Observer()
+        self.network = Network(self.loop, random.Random(rng.random()))
+        self.observer = Observer(self.loop.time, fresh_table())
+        self.history = Recorder(self.loop.time)
         self.counts: Counter[str] = Counter()
         self.failure: Violation | None = None
-        addresses = [f"n{number}:{PORT}" for number in range(1, nodes + 1)]
-        self.nodes = [self._node(address, tuple(addresses), durability) for address in addresses]
-        self._addresses = addresses
+        self._restarts: list[asyncio.Task[None]] = []
+        self._addresses = [f"n{number}:{PORT}" for number in range(1, shape.nodes + 1)]
+        self.nodes = [self._node(address, tuple(self._addresses), durability) for address in self._addresses]
         self._worker_count = workers
         self.workers: list[Worker] = []
 
@@ -175,12 +56,12 @@ class World:
         )
         return SimNode(self, self._host(address.partition(":")[0]), config)
 
-    def watch(self, node: str, index: int, term: int, command: bytes, time_ms: int) -> None:
-        try:
-            self.observer.applied(node, index, term, command, time_ms)
-        except Violation as violation:
-            self.failure = self.failure or violation
-            raise
+    def fail(self, violation: Violation) -> None:
+        """An invariant does not hold. The first one counts."""
+        self.failure = self.failure or violation
+
+    def restart(self, node: SimNode) -> None:
+        self._restarts.append(self.loop.create_task(restarted(node)))
 
     async def begin(self) -> None:
         for node in self.nodes:
@@ -189,24 +70,39 @@ class World:
             self.workers.append(Worker(self, self._host(f"w{number + 1}"), self._addresses))
         self.observer.believers.extend(self.workers)
 
+    def hosts(self) -> list[Host]:
+        return [node.host for node in self.nodes] + [worker.host for worker in self.workers]
+
     def leader(self) -> SimNode | None:
-        return next((node for node in self.nodes if node.node is not None and node.node.server.batcher.serving), None)
+        """Who serves; of two, one of whom does not know better yet, the one in the greater term."""
+        serving = [node for node in self.nodes if node.node is not None and node.node.server.batcher.serving]
+        return max(serving, key=lambda node: node.adapter.term, default=None)
 
     async def settle(self) -> None:
         """After the faults: one leader, and all nodes at the same index with the same state, within a bound."""
         until = self.loop.time() + SETTLE_S
-        while self.loop.time() < until:
+        while not self._settled():
             self.raise_failure()
-            running = [node.node for node in self.nodes if node.node is not None]
-            applied = {node.raft.status()["applied_index"] for node in running}
-            if len(running) == len(self.nodes) and len(applied) == 1 and self.leader() is not None:
-                break
+            if self.loop.time() >= until:
+                raise Violation(f"the nodes do not agree {SETTLE_S:g} s after the last fault: {self._where()}")
             await asyncio.sleep(0.1)
-        else:
-            raise Violation(f"the nodes do not agree {SETTLE_S:g} s after the last fault")
         for node in self.nodes:
             assert node.node is not None
-            self.observer.agrees(node.name, self.observer.last_index, node.node.server.table.snapshot())
+            self.observer.agrees(node.name, node.node.server.table.snapshot())
+
+    def _settled(self) -> bool:
+        applied = {node.node.raft.status()["applied_index"] for node in self.nodes if node.node is not None}
+        all_there = all(node.up and node.member for node in self.nodes)
+        return (
+            all_there and len(applied) == 1 and max(applied) >= self.observer.last_index and self.leader() is not None
+        )
+
+    def _where(self) -> dict[str, Any]:
+        fields = ("role", "term", "leader", "commit_index", "applied_index", "last_index", "member")
+        return {
+            node.name: {field: node.node.raft.status()[field] for field in fields} if node.node is not None else "down"
+            for node in self.nodes
+        }
 
     async def serve_everybody(self) -> None:
         """Liveness: whoever asks now and waits long enough is granted."""
@@ -221,7 +117,7 @@ class World:
             raise self.failure
 
     def close(self) -> None:
-        for host in [*(node.host for node in self.nodes), *(worker.host for worker in self.workers)]:
+        for host in self.hosts():
             host.crash()
         pending = asyncio.all_tasks(self.loop)
         for task in pending:
@@ -229,5 +125,3 @@ class World:
         if pending:
             self.loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
         self.loop.close()
-
-

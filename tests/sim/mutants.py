@@ -1,0 +1,217 @@
+"""Rules of the design, each broken in the running code, to see whether the simulation would notice.
+
+Knows: where each rule stands in the code. Must not know: how a mistake is found. Mutants of the raft adapter are in ``mutants_raft``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from cluster.client.link import Link
+from cluster.client.wire import Wire
+from cluster.raft.quorum import Quorum
+from cluster.server import server as server_module
+from cluster.server.clients import Session, Sessions
+from cluster.server.control import Control
+from cluster.server.server import Server
+from cluster.server.timekeeper import TimeKeeper
+from tests.sim.model_table import in_place
+from tests.table.model import Lease, Model
+from tests.table.mutants import ExtensionShortens, JoiningDoesNotRenew, LiveUntilSwept
+from tests.table.packing import HEADER
+
+Mutant = Callable[[], AbstractContextManager[object]]
+
+
+def replaced(owner: Any, name: str, make: Callable[[Any], Any]) -> Mutant:
+    """``make`` gets what stands there, and gives what shall stand there instead."""
+
+    @contextmanager
+    def broken() -> Iterator[None]:
+        with patch.object(owner, name, make(getattr(owner, name))):
+            yield
+
+    return broken
+
+
+# Time.
+
+
+class BaseTakenEarly(TimeKeeper):
+    """The base is what was applied when this node was elected, not what it had applied before its own epoch entry."""
+
+    elected: tuple[int, float] | None = None
+
+    def begin(self) -> None:
+        super().begin()
+        if self.elected is not None:
+            self._base_ms, self._base_at = self.elected
+
+
+@contextmanager
+def base_taken_early() -> Iterator[None]:
+    changed = Server.role_changed
+
+    def role_changed(self: Any, leading: bool, term: int, leader: str | None) -> None:
+        if leading:
+            self.keeper.elected = (self.keeper._last_ms, self.keeper._last_at)
+        changed(self, leading, term, leader)
+
+    with patch.object(server_module, "TimeKeeper", BaseTakenEarly), patch.object(Server, "role_changed", role_changed):
+        yield
+
+
+class BaseRenewed(TimeKeeper):
+    def applied(self, time_ms: int) -> None:
+        super().applied(time_ms)
+        if self.leading:
+            self.begin()
+
+
+def _by_the_wall(stock: type[TimeKeeper]) -> Callable[[Any], TimeKeeper]:
+    return lambda clock: stock(clock.__self__.wall)
+
+
+def _from_receipt(stock: Any) -> Any:
+    def replied(self: Any, wire: Any, call: Any, answer: Any, base: float) -> None:
+        stock(self, wire, call, answer, self._env.clock())
+
+    return replied
+
+
+def _from_last_frame(stock: Any) -> Any:
+    def heard(self: Any, heard: Any, rid: int, own: float) -> float:
+        last: float = self._sent._times[-1]
+        return max(own, last)
+
+    return heard
+
+
+# The table.
+
+
+class NoEpochCheck(Model):
+    def answers(self, data: bytes) -> list[list[Any]]:
+        epoch = HEADER.unpack_from(data)[4] if len(data) >= HEADER.size else self.epoch
+        current, self.epoch = self.epoch, min(self.epoch, epoch)
+        try:
+            return super().answers(data)
+        finally:
+            self.epoch = max(current, self.epoch)
+
+
+class ExpiryBySweep(LiveUntilSwept):
+    """Only a tick sweeps, and what was not swept is live."""
+
+    def answers(self, data: bytes) -> list[list[Any]]:
+        self.ticks = [10] in self.readable(data, 1) if len(data) > HEADER.size else False
+        return super().answers(data)
+
+    def sweep(self) -> None:
+        if self.ticks:
+            super().sweep()
+
+    def remaining(self, lease: Lease) -> int:
+        return max(0, super().remaining(lease))
+
+
+class AnyToken(Model):
+    """Whoever names the lease may end or extend it."""
+
+    def holder(self, acq_id: bytes, name: bytes, token: int) -> Lease | None:
+        return next(iter(self.occupants(name)), None)
+
+
+class TokensFromTheLiving(Model):
+    """After a restart from a snapshot the next token is the one after the largest that is still there."""
+
+    def restore(self, data: bytes) -> None:
+        super().restore(data)
+        self.next_token = 1 + max([0, *self.sessions, *(lease.token for lease in self.leases)])
+
+
+def _table(model: type[Model]) -> Mutant:
+    return lambda: in_place(model)
+
+
+# The server.
+
+
+def _any_epoch(stock: Any) -> Any:
+    def answer(self: Any, session: Any, rid: int, epoch: int, operation: list[Any]) -> bytes | None:
+        result: bytes | None = stock(self, session, rid, self._host.batcher.intake.epoch or epoch, operation)
+        return result
+
+    return answer
+
+
+def _replaced_is_heard(stock: Any) -> Any:
+    def add(self: Any, connection: Any) -> None:
+        session = Session(connection, self._intake, self._on_frame, self._after_read)
+        self._by_number[session.number] = session
+        self._by_client[connection.hello.incarnation] = session
+        connection.on_closed = lambda reason: self._closed(session, reason)
+        connection.on_data = session.received
+
+    return add
+
+
+@contextmanager
+def unsealed_is_kept() -> Iterator[None]:
+    class Keeps:
+        def drop(self, number: int) -> int:
+            return 0
+
+    gone = Sessions._gone
+
+    def kept(self: Any, session: Session) -> None:
+        intake, self._intake = self._intake, Keeps()
+        gone(self, session)
+        self._intake = intake
+
+    with patch.object(Sessions, "_gone", kept):
+        yield
+
+
+def _from_memory(stock: Any) -> Any:
+    def after_log(self: Any, number: int, rid: int, read: Callable[[], bytes]) -> None:
+        self._reply(number, rid, read())
+
+    return after_log
+
+
+def _before_its_epoch(stock: Any) -> Any:
+    def propose_epoch(self: Any, term: int) -> None:
+        stock(self, term)
+        if self._opening == term and self.table.epoch:
+            self._open(term)
+            self._opening = term
+
+    return propose_epoch
+
+
+MUTANTS: dict[str, Mutant] = {
+    "clock base taken early": base_taken_early,
+    "clock base renewed at every batch": replaced(server_module, "TimeKeeper", lambda stock: BaseRenewed),
+    "wall-clock expiry": replaced(server_module, "TimeKeeper", _by_the_wall),
+    "deadline counted from the receipt": replaced(Link, "replied", _from_receipt),
+    "deadline counted from the last frame sent": replaced(Wire, "_heard", _from_last_frame),
+    "no epoch check in the table": _table(NoEpochCheck),
+    "session joined without renewal": _table(JoiningDoesNotRenew),
+    "extension that shortens": _table(ExtensionShortens),
+    "expiry judged by the sweep": _table(ExpiryBySweep),
+    "stale token accepted": _table(AnyToken),
+    "tokens used again after a restart": _table(TokensFromTheLiving),
+    "requests of another epoch accepted": replaced(Control, "_answer", _any_epoch),
+    "replaced connection heard": replaced(Sessions, "add", _replaced_is_heard),
+    "unsealed requests of a gone connection kept": unsealed_is_kept,
+    "waiter proposed unheard": replaced(Control, "alive", lambda stock: lambda self, waiter: True),
+    "answers from memory without a fresh majority": replaced(
+        Quorum, "has_fresh_majority", lambda stock: lambda self: self.is_leader
+    ),
+    "consistent read from memory": replaced(Control, "_after_log", _from_memory),
+    "serves before its epoch is applied": replaced(Server, "_propose_epoch", _before_its_epoch),
+}

@@ -1,0 +1,69 @@
+"""Nodes and clients in virtual time, under faults that are drawn from a seed. `python -m tests.sim --seed N` plays one by hand."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sim.__main__ import command
+from tests.sim.run import run
+
+DEFAULT_SEEDS = 40
+"""Of the default tier; CI has time for more."""
+LONG_SEEDS = 2_000
+CHUNK = 10
+ROOT = Path(__file__).parents[2]
+_FINGERPRINTS = "from tests.sim.run import run; print(*[run(seed, 6.0).fingerprint for seed in ({seeds})])"
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def play(first: int, count: int, history: Path) -> None:
+    for seed in range(first, first + count):
+        written = history / f"history-{seed}.jsonl"
+        try:
+            run(seed, history=written)
+        except Exception as failure:
+            pytest.fail(f"{failure}\nagain: {command(seed)}\nhistory: python -m tests.history {written}")
+
+
+@pytest.mark.fast
+def test_three_seeds(tmp_path: Path) -> None:
+    play(0, 3, tmp_path)
+
+
+@pytest.mark.parametrize("first", range(3, DEFAULT_SEEDS, CHUNK))
+def test_seeds(first: int, tmp_path: Path) -> None:
+    play(first, min(CHUNK, DEFAULT_SEEDS - first), tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", range(0, LONG_SEEDS, 100))
+def test_many_seeds(first: int, tmp_path: Path) -> None:
+    play(first, 100, tmp_path)
+
+
+def _fingerprints(hash_seed: int, *seeds: int) -> list[str]:
+    code = _FINGERPRINTS.format(seeds="".join(f"{seed}," for seed in seeds))
+    env = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+    played = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    return played.stdout.split()
+
+
+def test_a_seed_plays_the_same_in_every_process_and_after_others() -> None:
+    one = _fingerprints(1, 5, 6, 7)
+    other = _fingerprints(2, 7, 6, 5)
+    assert len(set(one)) == 3
+    assert other == one[::-1]

@@ -1,0 +1,198 @@
+"""Client processes of the simulation: they contend, hold, extend, look, and let go.
+
+Knows: the client's verbs, what workers do and write down of it. Must not know: faults, nodes, what is right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+from cluster.client import Coordinator, TcpDoor
+from cluster.client.attempt import AcquireCall
+from cluster.client.call import Call
+from cluster.client.errands import AbandonCall, ReleaseCall
+from cluster.errors import CoordinationError, Indeterminate, LeaseLostError, Unavailable
+from cluster.opcodes import Op, Status
+from tests.sim.host import Host
+from tests.sim.violation import Violation
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+NAMES = ("nightly", "report", "poll")
+SLOTS = "slots"
+_ENDED = (Status.OK, Status.NOT_HELD)
+
+
+class Worker:
+    """A client process with one coordinator."""
+
+    def __init__(self, world: World, host: Host, endpoints: list[str]) -> None:
+        self.world = world
+        self.host = host
+        self.name = host.name
+        self.rng = random.Random(host.rng.random())
+        self.coordinator = Coordinator(TcpDoor(endpoints, None), env=host.env(), node_id=host.name)
+        self._engine: Any = self.coordinator._port.engine
+        self._asked: dict[Call, float] = {}
+        self._listen()
+
+    def believes(self, lease: bytes) -> list[tuple[int, int, float]]:
+        now = self.host.clock()
+        return [
+            (core.token, core.slot, core.deadline() - now)
+            for core in self._engine.leases.values()
+            if core.name == lease and not core.reason and not core.given_back and core.deadline() > now
+        ]
+
+    @property
+    def holds(self) -> bool:
+        return any(not core.reason for core in self._engine.leases.values())
+
+    def _listen(self) -> None:
+        """Look on at what is sent and answered."""
+        engine, replied, send = self._engine, self._engine.replied, self._engine._send
+
+        def sending(wire: Any, call: Call, now: float) -> None:
+            send(wire, call, now)
+            self._asked.setdefault(call, self.world.loop.time())
+
+        def answered(wire: Any, call: Call, answer: list[Any], base: float) -> None:
+            asked_at = self._asked.pop(call, 0.0)
+            if isinstance(call, (ReleaseCall, AbandonCall)) and answer[0] in _ENDED:
+                operation = call.operation(base)
+                self.world.observer.closed.add((operation[1], operation[2]))
+            elif isinstance(call, AcquireCall) and answer[0] < Op.PING:
+                try:
+                    self.world.observer.refused(asked_at, answer)
+                except Violation as violation:
+                    self.world.fail(violation)
+            replied(wire, call, answer, base)
+
+        engine.replied, engine._send = answered, sending
+
+    # What it does.
+
+    async def work(self, until: float) -> None:
+        loop = self.world.loop
+        while loop.time() < until:
+            await self.host.awake()
+            try:
+                await self._one_round()
+            except LeaseLostError:
+                self.world.counts["lost"] += 1
+            except CoordinationError as error:
+                self.world.counts[type(error).__name__] += 1
+            await asyncio.sleep(self.rng.expovariate(1 / 0.05))
+
+    async def _one_round(self) -> None:
+        rng = self.rng
+        what = rng.random()
+        if what < 0.1:
+            await self.read(rng.choice((*NAMES, SLOTS)))
+            return
+        slots = what < 0.3
+        lease_s = rng.choice([0.3, 0.8, 2.0])
+        arguments: dict[str, Any] = {
+            "lease_time": lease_s,
+            "wait_time": rng.choice([0.0, 0.0, 0.2, 3.0, 9.0]),
+            "auto_extend": rng.random() < 0.4,
+            "timeout": 2.0,
+        }
+        if slots:
+            arguments["max_leaders"] = rng.choice([2, 2, 3])
+        if rng.random() < 0.1:
+            arguments["min_lease_time"] = lease_s / 2
+        names = [SLOTS] if slots else [rng.choice(NAMES)]
+        if not slots and rng.random() < 0.1:
+            names = list(NAMES[:2])
+        leases = await self.acquire(names, arguments)
+        for lease in leases:
+            self.world.observer.acknowledged(lease.name, lease.token)
+        if leases:
+            await asyncio.gather(*(self._hold(lease, arguments) for lease in leases))
+
+    async def burst(self, count: int) -> None:
+        """Overload: many at once, none of which waits."""
+        arguments: dict[str, Any] = {"lease_time": 0.3, "wait_time": 0.0, "timeout": 1.0}
+        tries = [self.acquire([f"burst-{number % 7}"], arguments) for number in range(count)]
+        for found in await asyncio.gather(*tries, return_exceptions=True):
+            if isinstance(found, list):
+                for lease in found:
+                    await self.release(lease, arguments)
+            elif not isinstance(found, CoordinationError):
+                raise found
+
+    # The verbs, written down.
+
+    async def acquire(self, names: list[str], arguments: dict[str, Any]) -> list[Any]:
+        """The leases; none if it was refused."""
+        history, counts = self.world.history, self.world.counts
+        about = {
+            "max_leaders": arguments.get("max_leaders", 1),
+            "wait": arguments["wait_time"],
+            "lease": arguments["lease_time"],
+        }
+        number = history.call(self.name, "acquire", names, **about)
+        try:
+            if len(names) == 1:
+                one = await self.coordinator.aio.acquire(names[0], **arguments)
+                leases: list[Any] = [] if one is None else [one]
+            else:
+                leases = list(await self.coordinator.aio.acquire_all(names, **arguments) or ())
+        except CoordinationError as error:
+            history.returned(number, _result(error))
+            raise
+        counts["granted" if leases else "refused"] += 1
+        grants = [[lease.name, lease.slot, lease.token] for lease in leases]
+        history.returned(number, "ok" if leases else "no", grants=grants)
+        return leases
+
+    async def read(self, name: str) -> None:
+        history = self.world.history
+        number = history.call(self.name, "read", [name])
+        try:
+            state = await self.coordinator.aio.group_state(name, consistent=True, timeout=2.0)
+        except CoordinationError as error:
+            history.returned(number, _result(error))
+            raise
+        history.returned(number, "ok", slots=[[leader.slot, leader.token] for leader in state.leaders])
+
+    async def _hold(self, lease: Any, arguments: dict[str, Any]) -> None:
+        rng, lease_s = self.rng, arguments["lease_time"]
+        for _ in range(rng.randint(1, 4)):
+            await asyncio.sleep(rng.expovariate(1 / (lease_s / 3)))
+            await self.host.awake()
+            if not self.look(lease):
+                break
+            if rng.random() < 0.3:
+                await lease.extend()
+        if rng.random() < 0.2:
+            # A job that forgot about the time: the lease runs out, or is renewed until this process lets go.
+            await asyncio.sleep(lease_s)
+            await self.host.awake()
+            self.look(lease)
+        await self.release(lease, arguments)
+
+    def look(self, lease: Any) -> bool:
+        held: bool = lease.confidence != "lost"
+        self.world.history.look(self.name, lease.token, held, lease.remaining())
+        return held
+
+    async def release(self, lease: Any, arguments: dict[str, Any]) -> None:
+        history = self.world.history
+        number = history.call(
+            self.name, "release", [lease.name], token=lease.token, min_lease="min_lease_time" in arguments
+        )
+        try:
+            freed = await lease.release()
+        except CoordinationError as error:
+            history.returned(number, _result(error))
+            raise
+        history.returned(number, "ok" if freed else "no")
+
+
+def _result(error: CoordinationError) -> str:
+    return "unknown" if isinstance(error, Indeterminate) or not isinstance(error, Unavailable) else "fail"
