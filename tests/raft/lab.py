@@ -77,6 +77,9 @@ class LabEnv:
         self.disk_jobs.append((work, done))
         self._world.disk_job(self)
 
+    def on_work_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        self.on_disk_thread(work, done)
+
     @staticmethod
     def _fire(timer: LabTimer) -> None:
         if timer.fn is not None:

@@ -12,6 +12,7 @@ Knows: what each node applied, who led which term, what was acknowledged. Must n
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from cluster.codec import pack, unpack
@@ -129,8 +130,9 @@ class ListMachine:
         self._last = index
         self._ledger.was_applied(self._name, index, term, command)
 
-    def snapshot(self) -> bytes:
-        return pack(self.commands)
+    def freeze(self) -> Callable[[], bytes]:
+        state = pack(self.commands)
+        return lambda: state
 
     def restore(self, state: bytes) -> None:
         commands = unpack(state)

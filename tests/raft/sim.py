@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,6 +42,7 @@ class Profile:
     wipes: float = 0.0
     handovers: float = 0.05
     delay_s: float = 0.001
+    disk_s: float = 0.0005
     drift: float = 0.004
 
 
@@ -60,6 +63,7 @@ PROFILES = {
     "base": Profile(),
     "calm": Profile(crashes=0.0, mid_crashes=0.0, breaks=0.3),
     "power": Profile(durability="fsync", power=True, mid_crashes=0.2),
+    "slowdisk": replace(STORM, durability="fsync", power=True, disk_s=0.03, stalls=0.3),
     "five": Profile(nodes=5, crashes=0.4, partitions=0.25),
     "wipe": Profile(wipes=0.15, crashes=0.1),
     "wipe5": Profile(nodes=5, wipes=0.25, crashes=0.1, durability="fsync"),
@@ -177,7 +181,7 @@ class Weather(World):
                 self.on(name, env.fire_due)
 
     def disk_job(self, env: LabEnv) -> None:
-        self.at(self.rng.expovariate(1 / 0.0005), self.disk_due, env)
+        self.at(self.rng.expovariate(1 / self.profile.disk_s), self.disk_due, env)
 
     def disk_due(self, env: LabEnv) -> None:
         for name, node in self.nodes.items():
@@ -393,3 +397,18 @@ def run_seed(seed: int, profile: str, adapter_class: type[Adapter] = Adapter, **
     weather = Weather(seed, replace(PROFILES[profile], **changes), adapter_class)
     weather.run()
     return weather
+
+
+def main() -> None:
+    """``python -m tests.raft.sim PROFILE SEED``: one run, with the log of all nodes."""
+    profile, seed = sys.argv[1], int(sys.argv[2])
+    logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s", stream=sys.stdout)
+    weather = run_seed(seed, profile)
+    sys.stdout.write(f"{len(weather.ledger.acked)} acknowledged, {weather.ledger.elections} elections\n")
+    for rule, what in weather.ledger.violations:
+        sys.stdout.write(f"{rule}: {what}\n")
+    sys.exit(1 if weather.ledger.violations else 0)
+
+
+if __name__ == "__main__":
+    main()

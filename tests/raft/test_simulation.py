@@ -1,0 +1,123 @@
+"""Random weather: nothing that was acknowledged is ever lost, and the simulation sees it when something is.
+
+A failing run names the command that plays it again. What is checked is in ``ledger``; the faults are in ``sim``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from cluster.raft.adapter import Adapter
+from cluster.raft.commit import SnapCommit
+from cluster.raft.elections import PreVote, Stickiness
+from cluster.raft.engine import LEADER
+from cluster.raft.peer import Peer
+from cluster.raft.startup import Startup
+from tests.raft.sim import PROFILES, run_seed
+from tests.raft.variants import CommitsToItsEnd, StartsEmpty, variant
+
+SEEDS = 25
+LONG_SEEDS = 1500
+
+
+def play(profile: str, seeds: Sequence[int]) -> None:
+    acked = elections = 0
+    for seed in seeds:
+        weather = run_seed(seed, profile)
+        ledger = weather.ledger
+        assert not ledger.violations, f"{ledger.violations[0]}; again: python -m tests.raft.sim {profile} {seed}"
+        acked += len(ledger.acked)
+        elections += ledger.elections
+    assert acked > len(seeds), "hardly anything was acknowledged: these runs show nothing"
+    assert elections >= len(seeds)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("profile", ["base", "storm", "wipe"])
+def test_a_few_runs__I9(profile: str) -> None:
+    play(profile, range(3))
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+@pytest.mark.timeout(600)
+def test_nothing_acknowledged_is_lost__I9(profile: str) -> None:
+    play(profile, range(100, 100 + SEEDS))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+@pytest.mark.timeout(7200)
+def test_nothing_acknowledged_is_lost_in_many_runs__I9(profile: str) -> None:
+    play(profile, range(1000, 1000 + LONG_SEEDS))
+
+
+def test_a_seed_says_everything() -> None:
+    one, other = run_seed(7, "storm"), run_seed(7, "storm")
+    assert one.ledger.applied == other.ledger.applied
+    assert one.now == other.now
+    assert {name: node.drive.log for name, node in one.nodes.items()} == {
+        name: node.drive.log for name, node in other.nodes.items()
+    }
+
+
+# Systems that are broken on purpose.
+
+
+class AcksAtOnce(Adapter):
+    """A follower that acknowledges what is not on its disk yet."""
+
+    def _acknowledge(self, peer: Peer, term: int, sent: float, index: int) -> None:
+        self._answer(peer, sent, index, True)
+
+
+class CountsItself(Adapter):
+    """A leader that counts what is not on its disk yet."""
+
+    def _advance_commit(self) -> None:
+        if self._SyncObj__raftState != LEADER or self._stopped:
+            return
+        held = sorted([peer.match for peer in self._others if peer.voter] + [self._log[-1][1]], reverse=True)
+        index = held[self._config.majority - 1] if len(held) >= self._config.majority else 0
+        if index > self._SyncObj__raftCommitIndex and self._log[index - self._first][2] == self.term:
+            self._SyncObj__raftCommitIndex = index
+            self._apply_committed()
+
+
+class TrustsItself(Adapter):
+    """A leader that answers from memory without asking whether it still leads."""
+
+    def has_fresh_majority(self) -> bool:
+        return self.is_leader
+
+
+class ForgetsItsVote(Adapter):
+    """A node that does not keep its vote."""
+
+    def _SyncObj__setCurrentTerm(self, term: int, voted_for: str | None) -> None:
+        super()._SyncObj__setCurrentTerm(term, None)
+
+
+BROKEN: list[tuple[Any, str, set[str]]] = [
+    (AcksAtOnce, "slowdisk", {"LeaderCompleteness", "AckedLost", "Stuck", "StateMachineSafety", "Stopped"}),
+    (CountsItself, "slowdisk", {"LeaderCompleteness", "AckedLost", "StateMachineSafety", "Stopped"}),
+    (TrustsItself, "storm", {"LeaseViolated"}),
+    (ForgetsItsVote, "quiet", {"ElectionSafety", "Stopped"}),
+    (variant({SnapCommit: CommitsToItsEnd}), "base", {"StateMachineSafety"}),
+    (variant({Startup: StartsEmpty}), "storm", {"LeaderCompleteness", "AckedLost", "Stuck"}),
+    (variant({Stickiness: None, PreVote: None}), "quiet", {"LeaseViolated"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("broken", "profile", "expected"), BROKEN, ids=[entry[0].__name__ + "-" + entry[1] for entry in BROKEN]
+)
+def test_a_broken_system_is_found_out(broken: Any, profile: str, expected: set[str]) -> None:
+    for seed in range(200):
+        violations = run_seed(seed, profile, broken).ledger.violations
+        if violations:
+            assert violations[0][0] in expected, (seed, violations[0])
+            return
+    raise AssertionError("not found in 200 runs")
