@@ -163,7 +163,7 @@ class RealEnv:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._random = random.Random(os.urandom(16))
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] | None = None
+        self._jobs: dict[str, queue.SimpleQueue[Callable[[], None] | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.clock = boot_clock
         self.wall = time.time
@@ -218,9 +218,17 @@ class RealEnv:
         return RealDisk(directory)
 
     def on_disk_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
-        if self._jobs is None:
-            self._jobs = queue.SimpleQueue()
-            threading.Thread(target=self._run_jobs, args=(self._jobs,), name="tenure-disk", daemon=True).start()
+        self._on_thread("tenure-disk", work, done)
+
+    def on_work_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        self._on_thread("tenure-work", work, done)
+
+    def _on_thread(self, name: str, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        """Each thread is started when it is first needed, and ends with ``close``."""
+        jobs = self._jobs.get(name)
+        if jobs is None:
+            jobs = self._jobs[name] = queue.SimpleQueue()
+            threading.Thread(target=self._run_jobs, args=(jobs,), name=name, daemon=True).start()
 
         def job() -> None:
             error: BaseException | None = None
@@ -232,7 +240,7 @@ class RealEnv:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(done, error)
 
-        self._jobs.put(job)
+        jobs.put(job)
 
     @staticmethod
     def _run_jobs(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
@@ -240,7 +248,7 @@ class RealEnv:
             job()
 
     def close(self) -> None:
-        """Stop the disk thread once its queue is done."""
-        if self._jobs is not None:
-            self._jobs.put(None)
-            self._jobs = None
+        """Stop the threads once their queues are done."""
+        for jobs in self._jobs.values():
+            jobs.put(None)
+        self._jobs.clear()

@@ -93,6 +93,9 @@ class Env(Protocol):
     def on_disk_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
         """Run ``work`` on the one thread for slow disk calls, in order; then ``done`` on the loop, with its error or None."""
 
+    def on_work_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
+        """The same on another thread, for long computation that leaves the interpreter to others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hello:
@@ -171,8 +174,8 @@ class Machine(Protocol):
     def apply(self, index: int, term: int, command: bytes) -> None:
         """A committed command of ours (not the engine's own entries)."""
 
-    def snapshot(self) -> bytes:
-        """The whole state after the last ``apply``."""
+    def freeze(self) -> Callable[[], bytes]:
+        """The whole state after the last ``apply``, to be called for its bytes once, on any thread, while the machine goes on."""
 
     def restore(self, state: bytes) -> None:
         """Replace the state. Raises ValueError if the bytes are not a state."""

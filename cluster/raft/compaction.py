@@ -44,10 +44,21 @@ class Compaction(Commit):
         if index <= self._storage.snapshots.index:
             return
         term = self._log[index - self._first][2]
-        data = snapshot.encode(index, term, self._config.members, self._machine.snapshot())
         self._saving = True
-        self._snapshot_bytes = len(data)
-        self._storage.snapshots.save(index, term, data, partial(self._guard, self._saved, index))
+        frozen = self._machine.freeze()
+        made: list[bytes] = []
+
+        def encode() -> None:
+            made.append(snapshot.encode(index, term, self._config.members, frozen()))
+
+        self._env.on_work_thread(encode, partial(self._guard, self._encoded, index, term, made))
+
+    def _encoded(self, index: int, term: int, made: list[bytes], error: BaseException | None) -> None:
+        if error is not None:
+            self._saved(index, error)
+            return
+        self._snapshot_bytes = len(made[0])
+        self._storage.snapshots.save(index, term, made[0], partial(self._guard, self._saved, index))
 
     def _saved(self, index: int, error: BaseException | None) -> None:
         self._saving = False

@@ -38,7 +38,7 @@ class Server:
         self._fatal = fatal
         self._new_cluster_id = new_cluster_id
         self._peers_wall_s = peers_wall_s
-        self.table = LeaseTable()
+        self.table = LeaseTable(seed=int.from_bytes(env.entropy(8), "big"))
         self.keeper = TimeKeeper(env.clock)
         self._opening = 0
         self._sweep_armed = False
@@ -76,8 +76,8 @@ class Server:
                 self._happened(events)
             self._arm_sweep()
 
-    def snapshot(self) -> bytes:
-        return self.table.snapshot()
+    def freeze(self) -> Callable[[], bytes]:
+        return self.table.freeze()
 
     def restore(self, state: bytes) -> None:
         self.table.restore(state)

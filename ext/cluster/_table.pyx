@@ -12,7 +12,7 @@ The class below is the only thing that Python sees; everything behind it works o
     table/arena.pxi       memory of the records       table/granting.pxi    ACQUIRE, ACQUIRE_ALL
     table/index.pxi       names and ids to records    table/operations.pxi  everything else
     table/heap.pxi        what ends next              table/batches.pxi     header, epoch, time
-    table/records.pxi     leases, sessions, the table table/snapshot.pxi, table/restore.pxi, table/looking.pxi
+    table/records.pxi     leases, sessions, the table table/snapshot, frozen, restore, looking.pxi
 
 Invariants I1 to I7 of ``docs/architecture.md`` are cited where they are kept.
 """
@@ -34,6 +34,7 @@ include "table/granting.pxi"
 include "table/operations.pxi"
 include "table/batches.pxi"
 include "table/snapshot.pxi"
+include "table/frozen.pxi"
 include "table/restore.pxi"
 include "table/looking.pxi"
 
@@ -132,6 +133,19 @@ cdef class LeaseTable:
     def snapshot(self):
         """The whole state, in canonical bytes (I6). Cost: linear in leases and sessions."""
         return write_snapshot(&self.table)
+
+    def freeze(self):
+        """A copy of the state, to be called for its snapshot later and on another thread.
+
+        Raises:
+            MemoryError: the table is unchanged.
+
+        Cost: a copy of the memory of all records, about 20 ms for a million leases.
+        """
+        cdef FrozenTable frozen = FrozenTable.__new__(FrozenTable)
+        if not copy_for_snapshot(&self.table, &frozen.table):
+            raise MemoryError("no memory for a copy of the table; the table is unchanged")
+        return frozen
 
     def restore(self, bytes data not None):
         """Replace the state by that of a snapshot.

@@ -196,7 +196,7 @@ def test_a_snapshot_that_the_machine_refuses_stops_the_node_unacknowledged() -> 
     w.isolate("C")
     w.propose("A", "x0")
     w.beat("A", "B")
-    w["A"].machine.snapshot = lambda: b"\xc1"  # type: ignore[method-assign]
+    w["A"].machine.freeze = lambda: lambda: b"\xc1"  # type: ignore[method-assign]
     w.compact("A")
     w.link("A", "C")
     for _ in range(4):
@@ -293,7 +293,7 @@ def s12_unreadable_snapshot(adapter: Any) -> World:
     for i in range(3):
         w.propose("A", f"x{i}")
     w.beat("A", "BC")
-    w["B"].machine.snapshot = lambda: b"\xc1"  # type: ignore[method-assign]
+    w["B"].machine.freeze = lambda: lambda: b"\xc1"  # type: ignore[method-assign]
     w.compact("B")
     w.kill("B")
     w.restart("B", "AC")

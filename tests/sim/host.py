@@ -6,6 +6,7 @@ Knows: how to pause, crash and restart what runs on it, and how its clock errs. 
 from __future__ import annotations
 
 import asyncio
+import collections
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -17,6 +18,9 @@ from tests.storage.simdisk import SimDisk
 
 DISK_DELAY_MEAN_S = 0.0005
 WORK_DELAY_MEAN_S = 0.005
+STALL_POLL_S = 0.05
+
+Job = tuple[Callable[[], Any], Callable[["BaseException | None"], None]]
 
 
 class Timer:
@@ -127,6 +131,7 @@ class SimEnv:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self.random = random.Random(host.rng.random())
         self._disk_free_at = 0.0
+        self._disk_jobs: collections.deque[Job] = collections.deque()
         self._work_free_at = 0.0
 
     def clock(self) -> float:
@@ -189,9 +194,21 @@ class SimEnv:
 
     def on_disk_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
         loop = self._host.loop
+        self._disk_jobs.append((work, done))
         at = max(self._disk_free_at, loop.time()) + self._host.rng.expovariate(1 / DISK_DELAY_MEAN_S)
         self._disk_free_at = at
-        loop.call_at(at, self._disk_work, work, done)
+        loop.call_at(at, self._disk_work)
+
+    def _disk_work(self) -> None:
+        """It is time for one more job: the oldest, whatever a stall or the loop has made of the order of timers."""
+
+        def go() -> None:
+            if self._host.disk_stalled:
+                self._host.loop.call_later(STALL_POLL_S, self._disk_work)
+            else:
+                self._finish(*self._disk_jobs.popleft())
+
+        self._host._run(self._life, go, ())
 
     def on_work_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
         """It takes a while, in which the node goes on; jobs keep their order."""
@@ -207,15 +224,3 @@ class SimEnv:
         except Exception as caught:
             error = caught
         self._host._run(self._life, done, (error,))
-
-    def on_work_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
-        self.on_disk_thread(work, done)
-
-    def _disk_work(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
-        def go() -> None:
-            if self._host.disk_stalled:
-                self._host.loop.call_later(0.05, self._disk_work, work, done)
-                return
-            self._finish(work, done)
-
-        self._host._run(self._life, go, ())

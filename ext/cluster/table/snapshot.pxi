@@ -187,10 +187,13 @@ cdef void write_all(const Table *t, Buffer *b, const Numbered *sessions, const N
 cdef bytes write_snapshot(const Table *t):
     """Written straight into the bytes that are handed out: a second copy of a big state would cost as much as the writing."""
     cdef size_t size = SNAPSHOT_HEAD_BYTES_MAX
-    cdef Numbered *sessions = sessions_by_id(t, &size)
-    cdef Numbered *leases = leases_by_token(t, &size)
+    cdef Numbered *sessions
+    cdef Numbered *leases
     cdef PyObject *snapshot = NULL
     cdef Buffer buffer
+    with nogil:
+        sessions = sessions_by_id(t, &size)
+        leases = leases_by_token(t, &size)
     try:
         if sessions == NULL or leases == NULL:
             raise MemoryError("no memory for a snapshot; the table is unchanged")
@@ -198,7 +201,8 @@ cdef bytes write_snapshot(const Table *t):
         buffer.data = <uint8_t *>PyBytes_AS_STRING(<object>snapshot)
         buffer.size = 0
         buffer.room = size
-        write_all(t, &buffer, sessions, leases)
+        with nogil:
+            write_all(t, &buffer, sessions, leases)
         shorten_bytes(&snapshot, <Py_ssize_t>buffer.size)
         return <bytes>snapshot
     finally:
