@@ -5,6 +5,7 @@ Knows: how handshake payloads travel, and how much a stranger may send. Must not
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from cluster.net.stream import Roster, Stream
 from cluster.ports import Env, Hello
 
 _PREFIX: Final = 4
+_numbers: Final = itertools.count(1)
 
 
 class Greeting(Stream):
@@ -23,6 +25,10 @@ class Greeting(Stream):
     ``on_done(greeting, rest)`` is called once, when it is over: ``rest`` came after it and belongs to what follows; the callee hands
     the socket over. ``on_failed(greeting, refused)`` is called once instead, with None when the connection just ended (see ``reason``).
     ``on_claim(greeting)`` is called once the other side has said who it is.
+
+    Attributes:
+        number: grows with the moment at which this side sent its nonce; 0 before. A process that answers it was alive after that
+            moment, so that a later process of the same peer never has a lower number than an earlier one.
     """
 
     def __init__(
@@ -37,6 +43,7 @@ class Greeting(Stream):
         super().__init__(env, 2 * HANDSHAKE_MAX_BYTES, roster)
         self.handshake = handshake
         self.refused: Refused | None = None
+        self.number = 0
         self.connected = False
         self._on_done = on_done
         self._on_failed = on_failed
@@ -89,14 +96,15 @@ class Greeting(Stream):
                 return
 
     def _send(self, payload: bytes) -> None:
+        self.number = self.number or next(_numbers)
         self.transport.write(frame(payload))
 
     def refuse(self, refused: Refused) -> None:
-        """Tell the other side why, unless it was the one to refuse, and close."""
+        """Tell the other side why, unless it was the one to refuse or listens to frames of another kind already, and close."""
         if self.reason is not None:
             return
         self.refused = refused
-        if refused.farewell is not None and self.transport is not None:
+        if refused.farewell is not None and self.transport is not None and not self.handshake.spoke_last:
             self._send(refused.farewell)
         self.close(refused.text)
 

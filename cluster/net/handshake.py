@@ -9,9 +9,10 @@ Knows: the messages, who proves what to whom, and why a side is refused. Must no
                                      <-  [0, epoch, leader]
     (empty frame, from a peer whose id is the lower one)                ->
 
-Either side may send ["error", code, text] instead of its next message, and closes then. ``proof`` and ``mac`` are HMAC-SHA-256 of one
-transcript that holds every other field of the first two messages, under two labels. Both nonces are in it, so nothing can be replayed;
-the labels differ, so nothing can be reflected; the acceptor proves itself first, so a dialer answers nobody who does not know the secret.
+Either side may send ["error", code, text] instead of its next message, and closes then; after its last message it just closes.
+``proof`` and ``mac`` are HMAC-SHA-256 of one transcript that holds every other field of the first two messages, under two labels. Both
+nonces are in it, so nothing can be replayed; the labels differ, so nothing can be reflected; the acceptor proves itself first, so a dialer
+answers nobody who does not know the secret.
 """
 
 from __future__ import annotations
@@ -170,6 +171,7 @@ class DialerHandshake:
 
     Attributes:
         done: the handshake is over and this side may send.
+        spoke_last: this side has sent its last message: what it sends now is no part of the handshake for the other side.
         other: what the acceptor says of itself; proven, if there is a secret, once it is set.
         welcome: set when ``done``.
     """
@@ -187,6 +189,10 @@ class DialerHandshake:
     @property
     def done(self) -> bool:
         return self.welcome is not None
+
+    @property
+    def spoke_last(self) -> bool:
+        return self.other is not None
 
     def start(self) -> bytes:
         """The first payload to send."""
@@ -243,6 +249,7 @@ class AcceptorHandshake:
 
     Attributes:
         done: the handshake is over and this side may send.
+        spoke_last: as for the dialer.
         other: what the dialer says of itself; claimed until ``done``.
     """
 
@@ -264,6 +271,7 @@ class AcceptorHandshake:
         self._shared = b""
         self._awaits_commit = False
         self.other: Hello | None = None
+        self.spoke_last = False
         self.done = False
 
     def receive(self, payload: bytes) -> bytes | None:
@@ -311,6 +319,7 @@ class AcceptorHandshake:
             raise refused
         welcome = self._welcome(other)
         self._awaits_commit = other.role == "peer" and other.node_id < self._own.node_id
+        self.spoke_last = True
         self.done = not self._awaits_commit
         return pack([0, welcome.epoch, welcome.leader])
 

@@ -4,8 +4,9 @@ Knows: which of several connections of a peer is the one, who calls whom, who is
 become frames; who listens.
 
 Of two peers the one with the lower id *decides*: a connection counts once it has said so (its welcome as acceptor, an empty frame as
-dialer), and it says so of one at a time. The other one takes what was decided last and closes everything else it has of that peer. So
-both always end with the same connection, whoever dialed, and no frame of an older one is delivered after one of a newer one.
+dialer), and it says so of one at a time. The other one uses what it hears of last, and both close what is older than the one in use. So
+both end with the same connection, whoever dialed, and no frame of an older one is delivered after one of a newer one. What is younger
+and undecided is left alone: its decision may be under way already.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ class Mesh(FrameSink):
         greeting.hand_over(stream)
         link.dialer.rest(reached=True)
         link.claims.pop(greeting, None)
-        for claim in list(link.claims):
+        for claim in [claim for claim in link.claims if claim.number < greeting.number]:
             claim.refuse(Refused("redundant", "another connection of this peer is used"))
         if link.stream is not None:
             self._part(link, link.stream, "replaced by a newer connection")

@@ -210,13 +210,38 @@ def test_what_the_lower_peer_did_not_choose_is_closed__oneconn() -> None:
         assert not node.story, "nothing was decided yet"
         await second.send(PING + frame(b"second"))
         await until(lambda: node.frames(low) == [b"second"], "the chosen one is used")
-        assert unpack(await first.frame())[:2] == ["error", "redundant"]
+        # For the caller this handshake is over: what is no frame must not be sent to it any more.
         assert await first.read() == b""
         await second.send(frame(b"more"))
         await until(lambda: node.frames(low) == [b"second", b"more"], "it stays")
         assert [entry[0] for entry in node.story] == ["up", "frame", "frame"]
         first.close()
         second.close()
+        await node.stop()
+
+    run(work)
+
+
+@pytest.mark.fast
+def test_a_younger_connection_whose_decision_is_late_is_not_closed__oneconn() -> None:
+    """The decision for an older connection arrives while a younger one waits for its own."""
+
+    async def work(env: RealEnv) -> None:
+        low, high = addresses(2)
+        node = Node(env, high, [low])
+        await node.net.start()
+        older, younger = Raw(high), Raw(high)
+        for raw in (older, younger):
+            await raw.shake(Hello("peer", low, b"L" * 16, info={"boot": b"one"}))
+        await older.send(PING + frame(b"older"))
+        await until(lambda: node.frames(low) == [b"older"], "the older one is used for now")
+        await younger.send(PING + frame(b"younger"))
+        await until(lambda: node.frames(low) == [b"older", b"younger"], "then the younger one")
+        while await older.read():
+            pass
+        assert [entry[0] for entry in node.story] == ["up", "frame", "down", "up", "frame"]
+        older.close()
+        younger.close()
         await node.stop()
 
     run(work)
