@@ -69,7 +69,8 @@ def test_every_kind_is_read_whole_and_nothing_less_or_more(message: list[Any]) -
     with pytest.raises(ValueError, match="followed by 1 bytes"):
         _peer.decode(payload + b"\0")
     for at, field in enumerate(message):
-        for wrong in (None, "text", -1, [], {}, b"x", 0.5, True, 1 << 63):
+        wrongs: tuple[Any, ...] = (None, "text", -1, [], {}, b"x", 0.5, True, 1 << 63)
+        for wrong in wrongs:
             if type(wrong) is not type(field):
                 with pytest.raises(ValueError, match="raft message"):
                     _peer.decode(pack([*message[:at], wrong, *message[at + 1 :]]))
