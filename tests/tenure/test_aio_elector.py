@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from tenure import (
     current_lease,
 )
 from tests.tenure.fake import FakeAsyncLease, FakeCoordinator
+from tests.tenure.support_tasks import raising, turns, waiting
 
 pytestmark = pytest.mark.fast
 
@@ -36,21 +37,6 @@ def made(**options: Any) -> tuple[Any, AsyncLeaderElector]:
 async def giving(value: object = None) -> object:
     await asyncio.sleep(0)
     return value
-
-
-async def raising(error: BaseException) -> None:
-    await asyncio.sleep(0)
-    raise error
-
-
-async def waiting() -> None:
-    await asyncio.Event().wait()
-
-
-async def turns(count: int) -> None:
-    """Let the loop go round: enough turns for whatever is not waiting for something."""
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 def test_arguments_go_to_the_action_and_options_to_the_acquisition() -> None:
@@ -291,94 +277,6 @@ def test_what_an_action_raises_when_it_is_called_is_its_own__rule_3() -> None:
             await elector.run_if_leader("job", giving, unexpected=1)  # type: ignore[call-arg]
 
     asyncio.run(main())
-
-
-def test_a_closed_async_generator_releases__rule_4() -> None:
-    coordinator, elector = made()
-
-    async def steps() -> AsyncGenerator[int, None]:
-        async with elector.leading("job"):
-            yield 1
-
-    async def main() -> None:
-        made_steps = steps()
-        assert await made_steps.__anext__() == 1
-        assert "job" in coordinator.held
-        await made_steps.aclose()
-
-    asyncio.run(main())
-    assert coordinator.outcomes == {1: Outcome.CANCELLED}
-
-
-def test_a_closed_coroutine_releases_without_awaiting__rule_4() -> None:
-    coordinator, elector = made()
-
-    async def body() -> None:
-        async with elector.leading("job"):
-            await waiting()
-
-    async def main() -> None:
-        for run in (body(), elector.run_if_leader("job", waiting)):
-            # Driven by hand, so that it can be closed where it stands: twice through the acquisition, then into the work.
-            for _ in range(3):
-                run.send(None)
-                await turns(2)
-            assert coordinator.held
-            run.close()
-            await turns(4)
-            assert not coordinator.held
-
-    asyncio.run(main())
-    assert list(coordinator.outcomes.values()) == [Outcome.CANCELLED, Outcome.CANCELLED]
-
-
-def test_an_interrupt_in_the_loop_ends_the_work_before_the_release__D1() -> None:
-    coordinator, elector = made()
-    held_at_end: list[bool] = []
-
-    async def action() -> None:
-        try:
-            await waiting()
-        finally:
-            await turns(3)
-            held_at_end.append("job" in coordinator.held)
-
-    async def main() -> None:
-        run = elector.run_if_leader("job", action)
-        for _ in range(3):
-            run.send(None)
-            await turns(2)
-        # As a signal handler does it that raises while this task takes a step.
-        run.throw(KeyboardInterrupt())
-        await turns(10)
-        with pytest.raises(KeyboardInterrupt):
-            run.send(None)
-
-    asyncio.run(main())
-    assert held_at_end == [True]
-    assert coordinator.outcomes == {1: Outcome.CANCELLED}
-
-
-def test_work_on_a_loop_that_was_closed_holds_nothing__D3() -> None:
-    coordinator, elector = made()
-    loop = asyncio.new_event_loop()
-    run = elector.run_if_leader("job", waiting)
-    task = loop.create_task(run)
-    loop.run_until_complete(turns(8))
-    assert coordinator.held
-    loop.close()
-    run.close()
-    assert not coordinator.held
-    del task
-
-
-def test_system_exit_ends_the_loop_and_leaves_no_lease__rule_4() -> None:
-    for error in (SystemExit(3), KeyboardInterrupt()):
-        coordinator, elector = made()
-        with pytest.raises(type(error)) as caught:
-            asyncio.run(elector.run_if_leader("job", raising, error))
-        assert caught.value is error
-        assert not coordinator.held
 
 
 def test_one_elector_serves_many_tasks_without_cross_talk__D5() -> None:

@@ -18,15 +18,11 @@ from cluster.opcodes import Outcome
 from tenure import AsyncLeaderElector, Elected, ElectionOptions, LeaseLost, LeaseLostError, current_lease
 from tests.support import eventually
 from tests.tenure.fake import FakeCoordinator
+from tests.tenure.support_tasks import turns
 
 pytestmark = pytest.mark.fast
 
 TURNS = 24
-
-
-async def turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 class Diary:
