@@ -138,7 +138,7 @@ def test_what_is_freed_is_used_again() -> None:
     table, now, grown = fresh(sweep_max=2**20), 0, []
     for _ in range(12):
         rng = random.Random(1)
-        replies, _ = table.apply(batch([session_open(5_000, b"n" * rng.randrange(200)) for _ in range(200)], now, 1))
+        replies, _ = table.apply(batch([session_open(5_000, b"n" * rng.randrange(200)) for _ in range(1_500)], now, 1))
         sessions = [0, *(answer[1] for answer in decode_all(replies))]
         operations = [
             acquire(
