@@ -1,4 +1,4 @@
-"""Ways out of asyncio work that are no cancellation: generators and coroutines that are closed, interrupts, loops that end (rule 4, D1, D3).
+"""Ways out of asyncio work that are no cancellation: generators and coroutines closed, interrupts, loops that end (rule 4, D1, D3).
 
 Knows: coroutines that are driven by hand. Must not know: the elector's steps.
 """
