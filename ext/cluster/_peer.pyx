@@ -1,4 +1,4 @@
-# cython: language_level=3
+# cython: autotestdict=False
 """The frames between raft nodes, to and from Python objects in one step each.
 
 Knows: the kinds of messages and the types of their fields (``cluster/raft/messages.py`` says what they mean). Must not know: terms, logs,
