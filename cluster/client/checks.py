@@ -92,8 +92,8 @@ def _number(value: object, field: str) -> float:
 def duration_ms(value: object, field: str, low_ms: int, high_ms: int) -> int:
     """A duration in milliseconds. Anything above zero is at least one millisecond."""
     # The usual case costs little; whatever is not in it, NaN too, is looked at more closely below.
-    if (type(value) is float or type(value) is int) and low_ms < value * 1000 < high_ms:
-        return round(value * 1000) or 1
+    if (type(value) is float or type(value) is int) and low_ms <= value * 1000 <= high_ms:
+        return (round(value * 1000) or 1) if value else 0
     seconds = _number(value, field)
     # Compared in seconds, so that nothing outside is rounded into the range.
     if not low_ms / 1000 <= seconds <= high_ms / 1000:
