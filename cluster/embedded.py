@@ -148,6 +148,7 @@ def join(
 
     try:
         node = io.run(Node.start(io.env, config, fatal))
+        io.at_end = node.net.wait_closed
         io.run(node.ready(patience_s))
         return Coordinator(NodeDoor(node, config.peers, config.secret), node_id=node_id, io=io, at_close=node.close)
     except BaseException:

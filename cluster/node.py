@@ -214,6 +214,7 @@ async def run_node(config: NodeConfig, stop: asyncio.Event, ready: Callable[[], 
         waiting.cancel()
     finally:
         node.close()
+        await node.net.wait_closed()
         env.close()
     if failure:
         raise CoordinationError(failure[0], "see the log of this node")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Coroutine
@@ -21,7 +22,7 @@ JOIN_S: Final = 2.0
 
 
 class IoThread:
-    """A daemon thread with an event loop of its own. ``env`` is that loop's.
+    """A daemon thread with an event loop of its own. ``env`` is that loop's; ``at_end`` is run before it is closed, for ``JOIN_S`` at most.
 
     A daemon, so that a program that forgot ``close`` ends all the same; ``at_exit`` lets the owner say its last words before that.
     """
@@ -30,6 +31,7 @@ class IoThread:
         self._loop = new_loop()
         self._process = process_id()
         self.env = RealEnv(self._loop)
+        self.at_end: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -42,6 +44,9 @@ class IoThread:
         try:
             self._loop.run_forever()
         finally:
+            if self.at_end is not None:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    self._loop.run_until_complete(asyncio.wait_for(self.at_end(), JOIN_S))
             for task in asyncio.all_tasks(self._loop):
                 task.cancel()
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
