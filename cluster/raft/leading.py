@@ -61,7 +61,11 @@ class Leading(Commit):
                 peer.sent_at = now
                 send(peer.id, frame)
         # It counts here only when it is durable here, so the others may have it first.
-        log.add(command, index, term)
+        try:
+            log.add(command, index, term)
+        except ValueError as error:
+            self._stop(f"the journal of this node does not take entry {index}: {error}")
+            return index
         self._settle_own(index)
         return index
 
@@ -127,16 +131,29 @@ class Leading(Commit):
                     self._remind(peer)
                 if peer.sent_at < earliest:
                     earliest = peer.sent_at
-        self._next_beat = earliest + heartbeat_s
+        # Never at once again, also when there was nothing that could be sent to someone.
+        due = earliest + heartbeat_s
+        self._next_beat = due if due > now else now + heartbeat_s
 
     def _remind(self, peer: Peer) -> None:
         """Send a sign of life that also finds out what got lost."""
         if peer.transfer is not None:
             self._ask(peer)
-        elif peer.next <= self._first:
-            self._begin_transfer(peer)
-        else:
+        elif peer.next > self._first:
             self._send_append(peer, ())
+        else:
+            self._begin_transfer(peer)
+            if peer.transfer is None:
+                self._show_life(peer)
+
+    def _show_life(self, peer: Peer) -> None:
+        """Nothing can be sent to this follower yet. It will find that the logs do not agree, and that there is a leader."""
+        _, last, last_term = self._log[-1]
+        peer.sent_at = self._sending_time()
+        frame = m.append_frame(
+            self._SyncObj__raftCurrentTerm, peer.sent_at, last, last_term, self._SyncObj__raftCommitIndex, ()
+        )
+        self._net.send_encoded(peer.id, frame)
 
     # One follower.
 

@@ -48,8 +48,9 @@ class Membership(Leading, Following):
         walls = [int(self._env.wall() * 1000)]
         for peer in self._others:
             if peer.connected and peer.hello is not None:
-                said = peer.hello.info.get("wall_ms", 0)
-                walls.append(int(said) + int((self._clock() - peer.connected_at) * 1000))
+                said = peer.hello.info.get("wall_ms")
+                if isinstance(said, int):
+                    walls.append(said + int((self._clock() - peer.connected_at) * 1000))
         return max(walls)
 
     def _is_blank(self) -> bool:
@@ -82,11 +83,12 @@ class Membership(Leading, Following):
         hello = peer.hello
         if not peer.connected or hello is None:
             return False
-        theirs = sorted(str(member) for member in hello.info.get("peers", ()))
+        peers, formed = hello.info.get("peers"), hello.info.get("formed")
+        theirs = sorted(str(member) for member in peers) if isinstance(peers, list | tuple) else []
         if theirs != list(self._config.members):
             self._warn_of_mismatch(peer.id, theirs)
             return False
-        if hello.info.get("formed", {}).get(self._config.node_id) == self._meta.incarnation:
+        if isinstance(formed, dict) and formed.get(self._config.node_id) == self._meta.incarnation:
             return True
         return bool(hello.info.get("blank")) and self._is_blank()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import zlib
+from functools import partial
 from typing import Any, Final
 
 from cluster.raft import messages as m
@@ -16,6 +17,7 @@ from cluster.raft.core import Parts
 from cluster.raft.engine import LEADER
 from cluster.raft.leading import Leading
 from cluster.raft.peer import Outgoing, Peer, Transfer
+from cluster.storage import StorageDamaged
 
 logger = logging.getLogger(__name__)
 
@@ -31,32 +33,55 @@ class SnapSend(Leading, Compaction):
 
     def __init__(self, parts: Parts) -> None:
         self._outgoing: Outgoing | None = None
+        self._loading = False
         super().__init__(parts)
 
     def _begin_transfer(self, peer: Peer) -> None:
-        outgoing = self._newest_snapshot()
-        if outgoing is None:
-            return
+        """Find the newest snapshot and offer it. While it is read nothing is sent to this follower; at the next beat it is tried again."""
         peer.open = False
         peer.in_flight.clear()
+        outgoing = self._outgoing
+        if outgoing is None or outgoing.index < self._storage.snapshots.index:
+            self._load_newest()
+            return
         peer.next = outgoing.index + 1
         peer.transfer = Transfer(outgoing)
         logger.info(
             "raft.snapshot_send node=%s to=%s index=%d bytes=%d",
-            self._config.node_id, peer.id, outgoing.index, len(outgoing.data),
-        )  # fmt: skip
+            self._config.node_id,
+            peer.id,
+            outgoing.index,
+            len(outgoing.data),
+        )
         self._ask(peer)
 
-    def _newest_snapshot(self) -> Outgoing | None:
-        snapshots = self._storage.snapshots
-        if self._outgoing is None or self._outgoing.index < snapshots.index:
-            newest = snapshots.latest()
-            if newest is None:
-                self._stop(f"the log begins at index {self._first} and there is no snapshot of what was before")
-                return None
-            index, term, data = newest
-            self._outgoing = Outgoing(index, term, zlib.crc32(data), data)
-        return self._outgoing
+    def _load_newest(self) -> None:
+        """Read and verify the newest snapshot, beside the loop: it may be large."""
+        if self._loading:
+            return
+        self._loading = True
+        read: list[Outgoing | None] = []
+
+        def work() -> None:
+            newest = self._storage.snapshots.latest()
+            read.append(None if newest is None else Outgoing(newest[0], newest[1], zlib.crc32(newest[2]), newest[2]))
+
+        self._env.on_work_thread(work, partial(self._guard, self._loaded, read))
+
+    def _loaded(self, read: list[Outgoing | None], error: BaseException | None) -> None:
+        self._loading = False
+        if isinstance(error, StorageDamaged):
+            self._stop(str(error))
+        elif error is not None:
+            # Most likely a newer one took its place while it was read.
+            logger.warning("raft.snapshot_unread node=%s error=%s", self._config.node_id, error)
+        elif read[0] is None:
+            self._stop(f"the log begins at index {self._first} and there is no snapshot of what was before")
+        elif self._SyncObj__raftState == LEADER:
+            self._outgoing = read[0]
+            for peer in self._others:
+                if peer.connected and not peer.open and peer.transfer is None and peer.next <= self._first:
+                    self._begin_transfer(peer)
 
     def _ask(self, peer: Peer) -> None:
         self._send_piece(peer, b"")
@@ -111,5 +136,5 @@ class SnapSend(Leading, Compaction):
 
     def _beat(self, now: float, late: bool) -> None:
         super()._beat(now, late)
-        if self._outgoing is not None and all(peer.transfer is None for peer in self._others):
+        if self._outgoing is not None and not self._loading and all(peer.transfer is None for peer in self._others):
             self._outgoing = None

@@ -57,4 +57,5 @@ def describe(adapter: Adapter) -> dict[str, Any]:
         "snapshot_index": adapter._storage.snapshots.index,
         "log_bytes": adapter._log.size_bytes,
         "member": adapter._is_member(),
+        "ephemeral": config.ephemeral,
     }

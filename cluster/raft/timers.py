@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 LATE_S: Final = 0.02
 LATE_ROUNDS_MAX: Final = 4
+SEAL_S: Final = 1.0
+"""The journal is given the occasion, at most this often, to prove that what it holds was settled."""
 
 
 class Timers(Elections):
@@ -31,6 +33,7 @@ class Timers(Elections):
         self._timer: Handle | None = None
         self._timer_at = inf
         self._started = False
+        self._sealed_at = -inf
         super().__init__(parts)
 
     def _due(self) -> float:
@@ -51,6 +54,9 @@ class Timers(Elections):
         now, due = self._clock(), self._due()
         late = self._is_late(now - self._timer_at)
         self._timer, self._timer_at = None, inf
+        if now - self._sealed_at >= SEAL_S:
+            self._sealed_at = now
+            self._log.onOneSecondTimer()
         if now >= due:
             if self._SyncObj__raftState == LEADER:
                 self._beat(now, late)

@@ -133,6 +133,7 @@ def s05_transfer_is_broken_off(adapter: Any) -> World:
         w.deliver("A", "C") if w.pending("A", "C") else w.tick("A")
         w.flow("C", "A")
     w.isolate("C")
+    w.lose("A", "B")
     w.elect("B", "A")
     for i in range(5):
         w.propose("B", f"y{i}")
