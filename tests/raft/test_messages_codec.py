@@ -58,9 +58,6 @@ MESSAGES: list[list[Any]] = [
 ]
 
 
-WRONG: tuple[Any, ...] = (None, "text", -1, [], {}, b"x", 0.5, True, 1 << 63)
-
-
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: f"kind {message[0]}")
 def test_every_kind_is_read_whole_and_nothing_less_or_more(message: list[Any]) -> None:
     payload = pack(message)
