@@ -331,14 +331,19 @@ class World:
 
     # Raft.
 
-    def elect(self, name: str, voters: Iterable[str]) -> None:
-        """Let this node stand after a silence, and the voters answer; others hear nothing."""
+    def elect(self, name: str, voters: Iterable[str], *, and_no_more: bool = False) -> None:
+        """Let this node stand after a silence, and the voters answer; others hear nothing.
+
+        With ``and_no_more`` nobody hears what it says once it leads.
+        """
         self.now += 0.7
         node = self[name]
         node.adapter._guard(node.adapter._campaign)
         node.env.run_soon()
         for _ in range(3):
             for voter in voters:
+                if and_no_more and node.raft.is_leader:
+                    self.lose(name, voter)
                 self.flow(name, voter)
                 self.flow(voter, name)
         assert node.raft.is_leader, f"{name} was not elected"

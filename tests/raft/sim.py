@@ -14,66 +14,15 @@ import itertools
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from cluster.raft.adapter import Adapter
 from tests.raft.lab import LabEnv, Link, World
+from tests.raft.profiles import PROFILES, Profile
 from tests.storage.simdisk import Crash
 
 HEAL_S = 12.0
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What kind of weather. Rates are events a second, over all nodes."""
-
-    nodes: int = 3
-    duration_s: float = 20.0
-    durability: str = "process"
-    proposals: float = 40.0
-    crashes: float = 0.25
-    mid_crashes: float = 0.1
-    power: bool = False
-    pauses: float = 0.2
-    breaks: float = 0.5
-    partitions: float = 0.15
-    stalls: float = 0.2
-    wipes: float = 0.0
-    handovers: float = 0.05
-    delay_s: float = 0.001
-    disk_s: float = 0.0005
-    drift: float = 0.004
-
-
-STORM = Profile(
-    duration_s=10.0,
-    proposals=60.0,
-    crashes=0.6,
-    mid_crashes=0.4,
-    pauses=1.0,
-    breaks=2.0,
-    partitions=0.5,
-    stalls=1.5,
-    handovers=0.3,
-    delay_s=0.004,
-)
-
-PROFILES = {
-    "base": Profile(),
-    "calm": Profile(crashes=0.0, mid_crashes=0.0, breaks=0.3),
-    "power": Profile(durability="fsync", power=True, mid_crashes=0.2),
-    "slowdisk": replace(STORM, durability="fsync", power=True, disk_s=0.03, stalls=0.3),
-    "five": Profile(nodes=5, crashes=0.4, partitions=0.25),
-    "wipe": Profile(wipes=0.15, crashes=0.1),
-    "wipe5": Profile(nodes=5, wipes=0.25, crashes=0.1, durability="fsync"),
-    "slow": Profile(delay_s=0.02, stalls=0.4),
-    "storm": replace(STORM, nodes=3),
-    "quiet": replace(STORM, proposals=1.0, stalls=3.0),
-    "storm5": replace(STORM, nodes=5, durability="fsync", power=True),
-    "stormwipe": replace(STORM, nodes=5, wipes=0.5, crashes=0.3, mid_crashes=0.2),
-    "memory": Profile(durability="memory", crashes=0.0, mid_crashes=0.0, wipes=0.3),
-}
 
 
 class Weather(World):

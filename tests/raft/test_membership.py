@@ -7,12 +7,14 @@ import logging
 
 import pytest
 
+from cluster.ports import Hello
 from cluster.raft.adapter import Adapter
 from cluster.raft.config import RaftConfig
 from cluster.raft.messages import ACK, ADMIT
 from cluster.raft.peer import Peer
 from tests.raft.lab import World
-from tests.raft.sim import Profile, Weather
+from tests.raft.profiles import Profile
+from tests.raft.sim import Weather
 from tests.raft.variants import commands
 
 pytestmark = pytest.mark.fast
@@ -310,3 +312,21 @@ def test_peers_wall_ms_is_the_largest_that_was_said_and_moves_on() -> None:
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, object], word: str) -> None:
     with pytest.raises(ValueError, match=word):
         RaftConfig("A", **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        {},
+        {"blank": True, "peers": None, "formed": None},
+        {"blank": True, "peers": 5, "formed": [1]},
+        {"blank": True, "peers": ["A", b"B", 7], "formed": {"A": 5}, "wall_ms": "late"},
+    ],
+)
+def test_a_hello_that_makes_no_sense_forms_nothing_and_stops_nobody(info: dict[str, object]) -> None:
+    w = unconnected()
+    for peer in "BC":
+        w["A"].net.on_connected(peer, Hello("peer", peer, b"i" * 16, info=info))
+    assert not member(w, "A")
+    assert not w["A"].fatal
+    assert w["A"].raft.peers_wall_ms() > 0

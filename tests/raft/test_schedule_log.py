@@ -204,3 +204,50 @@ def test_a_refusal_of_an_earlier_reign_counts_for_nothing_in_the_same_term() -> 
     w.beat("A", "BCDE")
     assert not w["A"].fatal
     assert not w.ledger.violations
+
+
+def figure_8(adapter: Any) -> list[tuple[str, str]]:
+    """An entry of an old term is on a majority before an entry of the leader's own term is: it can still be replaced."""
+    w = World("ABCDE", adapter)
+    w.form("A")
+    w.propose("A", "x0")  # Index 3, on A and B.
+    w.flow("A", "B")
+    for name in "CDE":
+        w.lose("A", name)
+    w.kill("A")
+    w.elect("E", "CD", and_no_more=True)  # Term 2: its own first entry at index 3, on E alone.
+    w.propose("E", "y0")
+    w.kill("E")
+    w.restart("A", "BCD")
+    w.now += 1.0
+    w.elect("A", "BC", and_no_more=True)
+    for name in "BC":  # Index 3 on A, B and C; the first entry of term 3 on nobody else.
+        w.link("A", name)
+        while w["A"].adapter._peers[name].match < 3:
+            w.deliver("A", name)
+            w.flow(name, "A")
+        assert w[name].last == 3
+    assert w["A"].raft.term > 2
+    w.kill("A")
+    w.restart("E", "BCD")
+    w.now += 1.0
+    w.elect("E", "BCD")
+    return lost(w, "E", "B", "C", "D")
+
+
+class CommitsOldTerms(Adapter):
+    """Commits whatever a majority holds."""
+
+    def _advance_commit(self) -> None:
+        held = sorted([peer.match for peer in self._others if peer.voter] + [self._log.durable_index], reverse=True)
+        index = held[self._config.majority - 1] if len(held) >= self._config.majority else 0
+        if self.is_leader and index > self._SyncObj__raftCommitIndex:
+            self._SyncObj__raftCommitIndex = index
+            self._apply_committed()
+
+
+def test_an_entry_of_an_old_term_is_not_committed_by_counting__I9(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leading, "APPEND_MAX_ENTRIES", 1)
+    monkeypatch.setattr(leading, "APPENDS_IN_FLIGHT_MAX", 1)
+    assert figure_8(Adapter) == []
+    assert rules(figure_8(CommitsOldTerms)) & {"StateMachineSafety", "AckedLost", "LeaderCompleteness"}

@@ -337,3 +337,57 @@ def test_a_snapshot_larger_than_the_limit_is_not_collected(monkeypatch: pytest.M
     w.beat("A", "C", 5)
     assert not w["C"].adapter._arrived
     assert commands(w["C"].machine) == []
+
+
+def behind_a_snapshot(w: World) -> None:
+    """C is connected, and lacks what A's log does not hold any more."""
+    w.form("A")
+    w.isolate("C")
+    w.propose("A", "x0")
+    w.beat("A", "B")
+    w.compact("A")
+    w.link("A", "C")
+    w.flow("A", "C")
+    w.flow("C", "A")
+
+
+def test_while_a_snapshot_is_read_its_receiver_hears_the_leader_and_the_loop_is_not_busy() -> None:
+    w = World("ABC", tail_bytes=0)
+    behind_a_snapshot(w)
+    jobs = list(w["A"].env.disk_jobs)
+    assert jobs, "it is read on a thread"
+    w["A"].env.disk_jobs.clear()
+    config = w["A"].adapter._config
+    for _ in range(5):
+        w.now += config.heartbeat_s
+        w["A"].env.fire_due()
+        assert w["A"].adapter._next_beat > w.now
+        w.flow("A", "C")
+        assert w["C"].adapter._heard_at == w.now
+        w.flow("C", "A")
+    w["A"].env.disk_jobs.extend(jobs)
+    w.work("A")
+    w.beat("A", "BC", 4)
+    assert commands(w["C"].machine) == ["x0"]
+
+
+def test_a_snapshot_that_is_gone_when_it_is_read_is_tried_again() -> None:
+    w = World("ABC", tail_bytes=0)
+    behind_a_snapshot(w)
+    drive = w["A"].drive
+    drive.faults = {drive.calls + 1: FileNotFoundError(2, "No such file or directory")}
+    w.work("A")
+    assert not w["A"].fatal
+    w.beat("A", "BC", 4)
+    assert commands(w["C"].machine) == ["x0"]
+
+
+def test_a_snapshot_that_is_damaged_when_it_is_to_be_sent_stops_the_leader() -> None:
+    w = World("ABC", tail_bytes=0)
+    behind_a_snapshot(w)
+    drive = w["A"].drive
+    name = next(name for name in drive.files() if name.startswith("snapshot-"))
+    drive.set_file(name, drive.files()[name][:-1] + b"?")
+    w.work("A")
+    assert len(w["A"].fatal) == 1
+    assert name in w["A"].fatal[0]

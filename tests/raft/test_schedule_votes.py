@@ -14,7 +14,8 @@ from cluster.raft.messages import APPEND, PRE_VOTE, REQUEST_VOTE, VOTE, encode
 from cluster.raft.receiving import StepDown
 from cluster.raft.timers import LateTimers
 from tests.raft.lab import World
-from tests.raft.sim import Profile, Weather
+from tests.raft.profiles import Profile
+from tests.raft.sim import Weather
 from tests.raft.variants import NeverLate, variant
 
 pytestmark = pytest.mark.fast

@@ -16,7 +16,8 @@ from cluster.raft.elections import PreVote, Stickiness
 from cluster.raft.engine import LEADER
 from cluster.raft.peer import Peer
 from cluster.raft.startup import Startup
-from tests.raft.sim import PROFILES, run_seed
+from tests.raft.profiles import PROFILES
+from tests.raft.sim import run_seed
 from tests.raft.variants import CommitsToItsEnd, StartsEmpty, variant
 
 SEEDS = 25
