@@ -188,6 +188,17 @@ def test_more_occupants_than_one_of_them_allows_are_refused__I1() -> None:
     assert restored(state).lease_count == 5
 
 
+def test_a_lease_older_than_its_session_is_refused() -> None:
+    state = a_rich_state()
+    del state[9][MARKED]
+    state[8][1][SESSION["id"]] = 5
+    state[9][GROUP_2][LEASE["session"]] = 0
+    assert restored(state).session_count == 2
+    state[9][GROUP_2][LEASE["session"]] = 5
+    with pytest.raises(ValueError, match="not a snapshot"):
+        restored(state)
+
+
 def test_occupants_that_are_over_do_not_count__I1() -> None:
     state = [b"tenure table", 1, 1, 5_000, 9, b"", 0, 1_000, [], []]
     lease = [ident(1), b"job", 0, 1, 0, 1_000, 1_000, 0, 2, 0, 0, b"", b""]
