@@ -12,7 +12,9 @@ import pysyncobj.syncobj  # type: ignore[import-untyped]
 import pytest
 
 from cluster.raft import RaftNode, engine
+from cluster.raft.adapter import Adapter
 from tests.raft.lab import World
+from tests.raft.sim import run_seed
 
 pytestmark = pytest.mark.fast
 
@@ -86,3 +88,43 @@ def test_the_package_loads_pysyncobj_only_when_a_node_is_asked_for() -> None:
     with pytest.raises(AttributeError, match="Nothing"):
         _ = __import__("cluster.raft", fromlist=["x"]).Nothing
     assert isinstance(RaftNode, type)
+
+
+def table_of_methods() -> dict[str, str]:
+    """Method -> stock, wrapped, ours or never, as ``docs/raft.md`` says."""
+    text = (Path(__file__).parent.parent.parent / "docs" / "raft.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (stock|wrapped|ours|never) \|", text, re.MULTILINE)
+    return {name: kind for names, kind in rows for name in re.findall(r"`(\w+)`", names)}
+
+
+def test_the_document_tells_of_every_method_of_the_engine__R14() -> None:
+    members = vars(pysyncobj.syncobj.SyncObj)
+    methods = {name for name, value in members.items() if callable(value) or isinstance(value, property)}
+    assert set(table_of_methods()) == methods
+
+
+def test_what_the_document_says_is_ours_is_overridden() -> None:
+    ours = {name for name, kind in table_of_methods().items() if kind == "ours"}
+    for name in ours:
+        assert getattr(Adapter, name) is not getattr(pysyncobj.syncobj.SyncObj, name)
+    overridden = {
+        name for name in engine.METHODS if getattr(Adapter, name) is not getattr(pysyncobj.syncobj.SyncObj, name)
+    }
+    assert overridden - ours == {"_SyncObj__onBecomeLeader"}
+
+
+def test_what_the_document_says_never_runs_never_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def trap(name: str) -> object:
+        def never(self: object, *args: object, **kwargs: object) -> None:
+            ran.append(name)
+
+        return never
+
+    for name, kind in table_of_methods().items():
+        if kind == "never":
+            monkeypatch.setattr(pysyncobj.syncobj.SyncObj, name, trap(name))
+    for seed in range(3):
+        assert not run_seed(seed, "storm").ledger.violations
+    assert ran == []
