@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 
+from cluster.raft.config import APPLY_SLICE_BYTES
 from cluster.raft.core import Parts
 from cluster.raft.engine import LEADER
 from cluster.raft.quorum import Quorum
@@ -24,6 +25,7 @@ class Commit(Quorum):
     def __init__(self, parts: Parts) -> None:
         self._applying = False
         self._installing = 0
+        self._apply_later = False
         super().__init__(parts)
 
     def _advance_commit(self) -> None:
@@ -51,21 +53,35 @@ class Commit(Quorum):
             self._apply_committed()
 
     def _apply_committed(self) -> None:
-        """Apply what is committed. The machine may propose meanwhile; what that commits is applied by the call that is under way."""
+        """Apply what is committed, a slice at a time, so that a leader with a long log to apply is still heard.
+
+        The machine may propose meanwhile; what that commits is applied by the call that is under way.
+        """
         if self._applying:
             return
         self._applying = True
+        size = 0
         try:
             while self._SyncObj__raftLastApplied < self._SyncObj__raftCommitIndex and not self._stopped:
+                if size >= APPLY_SLICE_BYTES:
+                    if not self._apply_later:
+                        self._apply_later = True
+                        self._env.call_soon(self._guard, self._apply_rest)
+                    break
                 index = self._SyncObj__raftLastApplied + 1
                 command, _, term = self._log[index - self._first]
                 # The engine's own entries are one byte, or none where a snapshot took an entry's place.
                 if len(command) > 1:
                     self._hand_over(index, term, command)
+                    size += len(command)
                 self._SyncObj__raftLastApplied = index
         finally:
             self._applying = False
         self._after_applying()
+
+    def _apply_rest(self) -> None:
+        self._apply_later = False
+        self._apply_committed()
 
     @abstractmethod
     def _committed_here(self, leader_commit: int, verified: int) -> int:

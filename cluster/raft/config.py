@@ -26,6 +26,9 @@ PIECE_BYTES: Final = 256 << 10
 PIECES_IN_FLIGHT_MAX: Final = 8
 SNAPSHOT_MAX_BYTES: Final = 4 << 30
 
+APPLY_SLICE_BYTES: Final = 1 << 20
+"""So much is applied in one go; then the loop has its turn. After a restart a whole log may become committed in one moment."""
+
 COMPACT_BYTES: Final = 64 << 20
 TAIL_BYTES: Final = 16 << 20
 

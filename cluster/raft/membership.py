@@ -41,6 +41,7 @@ class Membership(Leading, Following):
             "formed": self._meta.formed,
             "peers": list(self._config.members),
             "wall_ms": int(self._env.wall() * 1000),
+            "silence_ms": int(self._config.election_min_s * 1000),
         }
 
     def peers_wall_ms(self) -> int:
@@ -146,6 +147,12 @@ class Membership(Leading, Following):
             peer.reconnect()
         else:
             peer.begin(self._log[-1][1])
+        silence_ms = hello.info.get("silence_ms")
+        if isinstance(silence_ms, int) and silence_ms / 1000.0 < self._silence_s:
+            logger.warning(
+                "raft.timeouts_differ node=%s peer=%s theirs_ms=%d", self._config.node_id, peer.id, silence_ms
+            )
+            self._silence_s = max(0.0, silence_ms / 1000.0)
         self._stock(Leading._SyncObj__onNodeConnected, peer.node)
         self._try_form()
         if self.is_leader:

@@ -11,11 +11,15 @@ from cluster.raft.core import Core, Parts
 
 class Quorum(Core):
     """A majority's answers, counted from the moment of sending: what was sent at ``s`` and answered shows that at ``s`` or later its
-    receiver took this node for the leader, whatever happened to the answer on its way."""
+    receiver took this node for the leader, whatever happened to the answer on its way.
+
+    ``_silence_s``: so long each member refuses its vote after hearing a leader: the shortest election timeout that any of them was given.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self._reign_began = 0.0
         self._lease_void = False
+        self._silence_s = parts.config.election_min_s
         super().__init__(parts)
 
     def _majority_answered(self, since: float) -> bool:
@@ -34,7 +38,7 @@ class Quorum(Core):
         """
         if not self.is_leader or self._lease_void:
             return False
-        return self._majority_answered(self._clock() - self._config.election_min_s * (1.0 - CLOCK_DRIFT))
+        return self._majority_answered(self._clock() - self._silence_s * (1.0 - CLOCK_DRIFT))
 
     def _lost_majority(self, now: float) -> bool:
         since = now - self._config.election_max_s

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cluster.raft import config, messages
+from cluster.limits import CLOCK_DRIFT
+from cluster.raft import commit, config, messages
 from cluster.raft.adapter import Adapter
 from cluster.raft.bridge import Bridge
 from cluster.raft.commit import Poison
@@ -323,3 +325,39 @@ def test_status_tells_members_and_lag() -> None:
     ]
     assert w["B"].raft.status()["members"][0]["lag"] is None
     assert w["B"].raft.status()["commit_index"] == status["commit_index"]
+
+
+def test_a_long_log_is_applied_in_slices_and_the_leader_is_heard_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "APPLY_SLICE_BYTES", 100)
+    w = World("ABC")
+    w.form("A")
+    w.isolate("B")
+    for _ in range(10):
+        w["A"].raft.propose(bytes(50))
+    adapter, last = w["A"].adapter, w["A"].last
+    w.flow("A", "C")
+    w["A"].net.on_frame("C", messages.encode(*w.pending("C", "A")[-1]))
+    assert adapter._SyncObj__raftCommitIndex == last
+    assert adapter._SyncObj__raftLastApplied < last, "the loop has its turn first"
+    for _ in range(6):
+        for _ in range(len(w["A"].env.soon)):
+            fn, args = w["A"].env.soon.popleft()
+            fn(*args)
+    assert adapter._SyncObj__raftLastApplied == last
+    assert len(w["A"].machine.commands) == 10
+
+
+def test_trust_lasts_no_longer_than_the_shortest_timeout_of_any_member() -> None:
+    w = World("ABC")
+    w["C"].adapter._config = replace(w["C"].adapter._config, election_min_s=0.25)
+    w.link("A", "C")
+    w.form("A")
+    w.propose("A", "x0")
+    sent = w.now
+    for name in "BC":
+        w.flow("A", name)
+        w.flow(name, "A")
+    w.now = sent + 0.25 * (1 - CLOCK_DRIFT) - 0.001
+    assert w["A"].raft.has_fresh_majority()
+    w.now = sent + 0.25
+    assert not w["A"].raft.has_fresh_majority()
