@@ -106,7 +106,8 @@ class Hello:
         node_id: a peer's member id (its advertised address); for clients what people see, ``hostname:pid``.
         incarnation: 16 bytes; a peer's data directory's, a client's process-wide client id.
         cluster_id: 16 bytes, or empty while none is known.
-        info: of peers, for forming a group: ``{"blank": bool, "formed": {node id: incarnation}, "peers": [node id, …], "wall_ms": int}``.
+        info: of peers, for forming a group: ``{"blank": bool, "formed": {node id: incarnation}, "peers": [node id, …], "wall_ms": int,
+            "silence_ms": int}`` (so long it refuses its vote after hearing a leader).
     """
 
     role: str
