@@ -19,6 +19,7 @@ ON_NODES = (
 ELSEWHERE = (
     "crash everywhere", "power cut everywhere", "pause worker", "cut worker", "reset", "lose", "slow link", "drift", "wall clock step",
     "overload", "handover", "sleeping requests", "calm pause", "calm isolation", "deposed leader",
+    "split reign", "quick restart", "power cut under a stall", "wiped and alone",
 )  # fmt: skip
 NOT_MADE = ("membership change: the raft adapter has none yet", "restore from a backup: the server has none yet")
 

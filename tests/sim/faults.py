@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 from tests.sim import plots
 from tests.sim.coverage import state_of
@@ -28,11 +29,9 @@ class Faults:
             (2, self.one_way), (2, self.cut_worker), (2, self.break_connections), (2, self.lose), (2, self.slow_link),
             (2, self.slow_node), (1, self.drift), (1, self.wall_step), (2, self.stall_disk), (1, self.disk_full),
             (1, self.disk_error), (1, self.wipe), (1, self.overload), (1, self.handover),
-            (1, lambda: plots.sleeping_requests(self.world, self.count)), (1, lambda: plots.deposed_leader(self.world, self.count)),
         ]  # fmt: skip
-        self._calm: list[Kind] = [
-            lambda: plots.calm(self.world, self.count, pause=True), lambda: plots.calm(self.world, self.count, pause=False)
-        ]  # fmt: skip
+        self._kinds += [(1, partial(plot, world, self.count)) for plot in plots.ALL]
+        self._calm: list[Kind] = [partial(plots.calm, world, self.count, pause=pause) for pause in (True, False)]
 
     async def run(self, until: float) -> None:
         tracks = [self._track(until) for _ in range(self.world.shape.tracks)]
@@ -164,6 +163,9 @@ class Faults:
     async def lose(self) -> None:
         """One end sees its connection break; what it had sent arrives all the same, late."""
         one, other = self.rng.sample(self._everybody(), 2)
+        leader = self.world.leader()
+        if leader is not None and self.rng.random() < 0.5:
+            one, other = self.rng.choice(self.world.workers).name, leader.name
         self.count("lose")
         network = self.world.network
         network.slow(one, other, 0.5)

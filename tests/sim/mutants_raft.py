@@ -46,6 +46,14 @@ def wiped_votes() -> Iterator[None]:
         yield
 
 
+def _still_the_same(stock: Any) -> Any:
+    def greeted(self: Any, peer: Any, hello: Any) -> None:
+        peer.hello = hello if peer.hello is not None else None
+        stock(self, peer, hello)
+
+    return greeted
+
+
 def _forgets_its_start(stock: Any) -> Any:
     def begin_timers(self: Any) -> None:
         stock(self)
@@ -121,7 +129,8 @@ def _last_one_again(stock: Any) -> Any:
 
 
 MUTANTS: dict[str, Mutant] = {
-    "wiped node's acknowledgement counted": replaced(Membership, "_is_member", _yes),
+    "wiped node counted before it has caught up": replaced(Membership, "_is_member", _yes),
+    "wiped node's earlier acknowledgements counted": replaced(Membership, "_greeted", _still_the_same),
     "wiped node votes at once": wiped_votes,
     "vote right after the start": replaced(Timers, "_begin_timers", _forgets_its_start),
     "fsync skipped": replaced(storage, "_open_files", _unsynced),

@@ -48,7 +48,7 @@ class SimNode:
 
     @property
     def member(self) -> bool:
-        return self.node is not None and bool(self.adapter._is_member())
+        return self.node is not None and bool(self.adapter._member)
 
     async def start(self) -> None:
         if self.up:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tests.sim.node import SimNode, restarted
 from tests.sim.violation import Violation
+from tests.sim.worker import NAMES
 from tests.sim.world import World
 
 Count = Callable[..., None]
@@ -85,6 +86,95 @@ async def deposed_leader(world: World, count: Count) -> None:
         first.crash(power=True)
         await asyncio.sleep(rng.uniform(0.0, 1.0))
         await restarted(first)
+
+
+def _both_ways(ones: list[str], others: list[str]) -> list[tuple[str, str]]:
+    return [pair for one in ones for other in others if one != other for pair in ((one, other), (other, one))]
+
+
+async def _cut_for(world: World, pairs: list[tuple[str, str]], seconds: float) -> None:
+    for source, target in pairs:
+        world.network.cut(source, target)
+    await asyncio.sleep(seconds)
+    for source, target in pairs:
+        world.network.join(source, target)
+
+
+async def split_reign(world: World, count: Count) -> None:
+    """A leader is left with one client, which asks it all the time; the others go on with another leader."""
+    first = await _leader(world, 1.0)
+    if first is None:
+        return
+    count("split reign", first)
+    asker = world.rng.choice(world.workers)
+    away = [host.name for host in world.hosts() if host not in (first.host, asker.host)]
+    cutting = asyncio.ensure_future(_cut_for(world, _both_ways([first.name], away), 1.0))
+    asking = []
+    while not cutting.done():
+        asking += [asyncio.ensure_future(asker.look_around(name)) for name in NAMES]
+        await asyncio.sleep(0.03)
+    await asyncio.gather(*asking)
+
+
+async def quick_restart(world: World, count: Count) -> None:
+    """A follower that has just answered its leader starts again at once, and hears only of somebody who wants to be elected."""
+    first = await _leader(world, 1.0)
+    others = [node for node in world.nodes if node is not first and node.up]
+    if first is None or len(others) < len(world.nodes) - 1:
+        return
+    count("quick restart", first)
+    wants, *rest = world.rng.sample(others, len(others))
+    apart = asyncio.ensure_future(_cut_for(world, _both_ways([first.name], [wants.name]), 1.6))
+    await asyncio.sleep(world.rng.uniform(0.5, 0.9))
+    for node in rest:
+        node.crash()
+    alone = asyncio.ensure_future(_cut_for(world, _both_ways([first.name], [node.name for node in rest]), 0.6))
+    await asyncio.sleep(0.01)
+    for node in rest:
+        await restarted(node)
+    await asyncio.gather(apart, alone)
+
+
+async def power_under_stall(world: World, count: Count) -> None:
+    """The disks of some nodes stand still, and then the power of all is gone."""
+    count("power cut under a stall", world.leader())
+    slow = world.rng.sample(world.nodes, world.rng.randint(1, len(world.nodes)))
+    for node in slow:
+        node.host.disk_stalled = True
+    await asyncio.sleep(world.rng.uniform(0.02, 0.5))
+    for node in world.nodes:
+        node.crash(power=True)
+    for node in slow:
+        node.host.disk_stalled = False
+    await asyncio.sleep(world.rng.uniform(0.0, 0.3))
+    for node in world.nodes:
+        await restarted(node)
+
+
+async def wiped_and_alone(world: World, count: Count) -> None:
+    """A minority misses what the others commit; of those one is wiped, and the rest are gone: whoever is left must not elect."""
+    first = await _leader(world, 1.0)
+    if first is None or not all(node.member for node in world.nodes):
+        return
+    others = world.rng.sample([node for node in world.nodes if node is not first], len(world.nodes) - 1)
+    late, wiped, gone = others[: len(world.nodes) // 2], others[-1], [first, *others[len(world.nodes) // 2 : -1]]
+    count("wiped and alone", first)
+    names = [host.name for host in world.hosts()]
+    pairs = [pair for node in late for pair in _both_ways([node.name], names)]
+    await _cut_for(world, pairs, world.rng.uniform(0.4, 1.0))
+    if not all(node.member for node in world.nodes):
+        return
+    wiped.wipe()
+    for node in gone:
+        node.crash()
+    await restarted(wiped)
+    await asyncio.sleep(world.rng.uniform(0.5, 2.0))
+    for node in gone:
+        await restarted(node)
+
+
+ALL = (sleeping_requests, deposed_leader, split_reign, quick_restart, power_under_stall, wiped_and_alone)
+"""Those that may come beside other faults."""
 
 
 async def calm(world: World, count: Count, *, pause: bool) -> None:

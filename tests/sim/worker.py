@@ -14,7 +14,7 @@ from cluster.client.attempt import AcquireCall
 from cluster.client.call import Call
 from cluster.client.errands import AbandonCall, ReleaseCall
 from cluster.errors import CoordinationError, Indeterminate, LeaseLostError, Unavailable
-from cluster.opcodes import Op, Status
+from cluster.opcodes import Status
 from tests.sim.host import Host
 from tests.sim.violation import Violation
 
@@ -37,6 +37,7 @@ class Worker:
         self.coordinator = Coordinator(TcpDoor(endpoints, None), env=host.env(), node_id=host.name)
         self._engine: Any = self.coordinator._port.engine
         self._asked: dict[Call, float] = {}
+        self._granted_until: dict[int, float] = {}
         self._listen()
 
     def believes(self, lease: bytes) -> list[tuple[int, int, float]]:
@@ -53,7 +54,8 @@ class Worker:
 
     def _listen(self) -> None:
         """Look on at what is sent and answered."""
-        engine, replied, send = self._engine, self._engine.replied, self._engine._send
+        engine = self._engine
+        replied, send, track, lose = engine.replied, engine._send, engine.track, engine.lose
 
         def sending(wire: Any, call: Call, now: float) -> None:
             send(wire, call, now)
@@ -64,14 +66,36 @@ class Worker:
             if isinstance(call, (ReleaseCall, AbandonCall)) and answer[0] in _ENDED:
                 operation = call.operation(base)
                 self.world.observer.closed.add((operation[1], operation[2]))
-            elif isinstance(call, AcquireCall) and answer[0] < Op.PING:
-                try:
-                    self.world.observer.refused(asked_at, answer)
-                except Violation as violation:
-                    self.world.fail(violation)
+            elif isinstance(call, AcquireCall) and answer[0] == Status.HELD:
+                self._refused(call, asked_at, answer)
             replied(wire, call, answer, base)
 
-        engine.replied, engine._send = answered, sending
+        def tracking(core: Any, session: Any) -> None:
+            self._granted_until[core.token] = core.own_deadline
+            track(core, session)
+
+        def losing(core: Any, reason: str) -> None:
+            self._taken(core, reason)
+            lose(core, reason)
+
+        engine.replied, engine._send, engine.track, engine.lose = answered, sending, tracking, losing
+
+    def _refused(self, call: AcquireCall, asked_at: float, answer: list[Any]) -> None:
+        """It will not be asked again: no copy of it may be granted any more."""
+        self.world.observer.closed.update((call._acq_id, name) for name in call.spec.names)
+        try:
+            self.world.observer.refused(asked_at, answer)
+        except Violation as violation:
+            self.world.fail(violation)
+
+    def _taken(self, core: Any, reason: str) -> None:
+        """The cluster says that a lease is over: not before its holder could know it. With the session goes what was extended beyond it."""
+        if reason not in ("not_held", "session_ended") or core.reason:
+            return
+        until = core.deadline() if reason == "not_held" else self._granted_until[core.token]
+        if until > self.host.clock():
+            left_s = until - self.host.clock()
+            self.world.fail(Violation(f"{self.name} was told {reason} of token {core.token}, {left_s:.4f} s too early (I8)"))
 
     # What it does.
 
@@ -113,6 +137,16 @@ class Worker:
             self.world.observer.acknowledged(lease.name, lease.token)
         if leases:
             await asyncio.gather(*(self._hold(lease, arguments) for lease in leases))
+
+    async def look_around(self, name: str) -> None:
+        """Read, and try to get, without waiting; whatever comes of it is written down."""
+        arguments: dict[str, Any] = {"lease_time": 0.3, "wait_time": 0.0, "timeout": 1.0}
+        try:
+            await self.read(name)
+            for lease in await self.acquire([name], arguments):
+                await self.release(lease, arguments)
+        except CoordinationError as error:
+            self.world.counts[type(error).__name__] += 1
 
     async def burst(self, count: int) -> None:
         """Overload: many at once, none of which waits."""
@@ -168,7 +202,7 @@ class Worker:
             if not self.look(lease):
                 break
             if rng.random() < 0.3:
-                await lease.extend()
+                await lease.extend(rng.choice([None, lease_s / 3 + 0.1, lease_s * 2]))
         if rng.random() < 0.2:
             # A job that forgot about the time: the lease runs out, or is renewed until this process lets go.
             await asyncio.sleep(lease_s)
