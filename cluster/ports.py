@@ -131,12 +131,13 @@ class Connection(Protocol):
     """One authenticated connection, over a socket or in memory: bytes of whole or partial frames in, whole frames out.
 
     The owner sets ``on_data`` and ``on_closed`` at once, in the callback that hands the connection over; nothing is delivered before.
-    ``on_closed`` comes exactly once, with the reason, also after ``close``.
+    ``on_closed`` comes exactly once, with the reason, also after ``close``. ``reason`` is set as soon as it is closed, None before.
     """
 
     id: int
     hello: Hello
     heard_at: float
+    reason: str | None
     on_data: Callable[[bytes], None]
     on_closed: Callable[[str], None]
 

@@ -50,6 +50,8 @@ class Session:
             self.connection.close(f"protocol error: {error}")
             return
         for payload in frames:
+            if self.connection.reason is not None:
+                break  # An answer to what came before was one too many: nobody reads the others.
             self._on_frame(self, payload)
         self._after_read()
 

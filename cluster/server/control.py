@@ -5,12 +5,13 @@ Knows: the control requests of docs/protocol.md and in which order to check them
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from cluster._table import LeaseTable
 from cluster.codec import pack, unpack
-from cluster.limits import LEASES_PAGE_MAX, WAITER_UNHEARD_S, WAITERS_MAX
+from cluster.limits import LEASES_PAGE_MAX, MAX_LEADERS_MAX, PAGES_QUEUED_MAX, WAITER_UNHEARD_S, WAITERS_MAX
 from cluster.opcodes import Op, Status
 from cluster.ports import Env, Replicator
 from cluster.server import answers
@@ -49,6 +50,7 @@ class Control:
         self._host = host
         self._queues = WaitQueues(env, self, host.batcher.intake.waited)
         self._revocations = 0
+        self._pages: deque[tuple[Session, int, list[Any]]] = deque()
 
     @property
     def wants_events(self) -> bool:
@@ -171,7 +173,9 @@ class Control:
             return answers.bad_request("this acquisition waits already")
         until = self._env.clock() + min(wait_ms, 1 << 40) / 1000.0
         client = session.connection.hello.incarnation
-        self._queues.arrive(Waiter(session.number, rid, acq_id, names, inner[4], pack(inner), until, client=client))
+        # What is out of range the table will refuse; until then it must be a number that the table's questions can take.
+        max_leaders = min(inner[4], MAX_LEADERS_MAX)
+        self._queues.arrive(Waiter(session.number, rid, acq_id, names, max_leaders, pack(inner), until, client=client))
         return None
 
     def _cancel(self, session: Session, acq_id: bytes) -> bytes:
@@ -239,16 +243,39 @@ class Control:
     # Reading.
 
     def _read(self, session: Session, rid: int, operation: list[Any]) -> bytes | None:
-        if operation[0] == Op.STATE:
-            name, consistent = operation[1], operation[2]
-            if consistent:
-                number = session.number
-                self._after_log(number, rid, lambda: self._state(name))
-                return None
-            return self._state(name)
+        if operation[0] == Op.LEASES:
+            return self._queue_page(session, rid, operation)
+        name, consistent = operation[1], operation[2]
+        if consistent:
+            self._after_log(session.number, rid, lambda: self._state(name))
+            return None
+        return self._state(name)
+
+    def _queue_page(self, session: Session, rid: int, operation: list[Any]) -> bytes | None:
+        """A page costs a look at every lease: one in a turn of the loop, so that many at once do not keep the node from its other work."""
+        if len(self._pages) >= PAGES_QUEUED_MAX:
+            return answers.overloaded("PAGES_QUEUED_MAX")
+        self._pages.append((session, rid, operation))
+        if len(self._pages) == 1:
+            self._env.call_soon(self._next_page)
+        return None
+
+    def _next_page(self) -> None:
+        while self._pages:
+            session, rid, operation = self._pages.popleft()
+            if session.connection.reason is None:
+                if self._pages:
+                    self._env.call_soon(self._next_page)
+                session.connection.write(answers.reply(rid, self._page(operation)))
+                return
+
+    def _page(self, operation: list[Any]) -> bytes:
+        if not self._host.batcher.serving:
+            return answers.not_leader(self._host.log.leader, 0)
         _, prefix, after_name, after_slot, limit = operation
         now_ms = self._host.keeper.stamp()
-        rows, more = self._host.table.scan(prefix, after_name, after_slot, min(max(limit, 1), LEASES_PAGE_MAX), now_ms)
+        after_slot, limit = min(after_slot, MAX_LEADERS_MAX), min(max(limit, 1), LEASES_PAGE_MAX)
+        rows, more = self._host.table.scan(prefix, after_name, after_slot, limit, now_ms)
         return pack([int(Status.OK), now_ms, rows, more])
 
     def _state(self, name: bytes) -> bytes:

@@ -1,0 +1,153 @@
+"""Requests of a client that means no good: the node goes on, and others are served meanwhile.
+
+Knows: a node of one process, client frames. Must not know: how the server is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cluster.codec import frame, pack, unpack
+from cluster.limits import OUTPUT_BUFFER_MAX_BYTES, PAGES_QUEUED_MAX
+from cluster.local import LocalNode
+from cluster.opcodes import Op, Status
+from cluster.ports import Connection, Hello
+from tests.server.test_asking_again import on_a_node, turns
+
+pytestmark = pytest.mark.fast
+
+U63, U64_MAX = 1 << 63, (1 << 64) - 1
+
+
+class Talker:
+    """A connection that sends whatever it is told to, many requests at once too."""
+
+    def __init__(self) -> None:
+        self.connection: Connection
+        self.answers: dict[int, list[Any]] = {}
+        self.ended = ""
+        self._rid = 0
+        self._tail = b""
+
+    async def open(self, node: LocalNode, client: bytes) -> Talker:
+        self.connection, welcome = await node.open_client(Hello("client", "test:1", client))
+        self._epoch = welcome.epoch
+        self.connection.on_data = self._read
+        self.connection.on_closed = self._closed
+        return self
+
+    def send(self, *operations: list[Any]) -> list[int]:
+        """All in one write. Returns the requests' numbers."""
+        first = self._rid + 1
+        self._rid += len(operations)
+        numbers = list(range(first, self._rid + 1))
+        frames = [frame(pack([rid, self._epoch, each])) for rid, each in zip(numbers, operations, strict=True)]
+        self.connection.write(b"".join(frames))
+        return numbers
+
+    async def ask(self, operation: list[Any]) -> list[Any]:
+        (rid,) = self.send(operation)
+        for _ in range(5000):
+            if rid in self.answers or self.ended:
+                break
+            await asyncio.sleep(0)
+        assert rid in self.answers, f"no answer to {operation}; the connection: {self.ended or 'open'}"
+        return self.answers[rid]
+
+    def _closed(self, reason: str) -> None:
+        self.ended = reason
+
+    def _read(self, data: bytes) -> None:
+        self._tail += data
+        start = 0
+        while len(self._tail) - start >= 4:
+            stop = start + 4 + int.from_bytes(self._tail[start : start + 4], "big")
+            if stop > len(self._tail):
+                break
+            message = unpack(self._tail[start + 4 : stop])
+            start = stop
+            if message[0]:
+                self.answers[message[0]] = message[1]
+        self._tail = self._tail[start:]
+
+
+def acquire(acq_id: bytes, *, max_leaders: int = 1, metadata: bytes = b"", name: bytes = b"job") -> list[Any]:
+    return [int(Op.ACQUIRE), acq_id, name, 60_000, max_leaders, 0, 0, b"test:1", metadata]
+
+
+def leases(after_slot: int = 0, limit: int = 1000) -> list[Any]:
+    return [int(Op.LEASES), b"", b"a", after_slot, limit]
+
+
+@pytest.mark.parametrize("max_leaders", [U63, U64_MAX])
+def test_a_waiter_with_an_endless_max_leaders_stops_neither_the_node_nor_the_line__I7(max_leaders: int) -> None:
+    async def story(node: LocalNode) -> None:
+        holder, evil, good = [await Talker().open(node, who * 16) for who in (b"H", b"E", b"G")]
+        held = await holder.ask(acquire(b"h" * 16))
+        first = acquire(b"f" * 16)
+        good.send([int(Op.WAIT), 60_000, first])
+        (jammed,) = evil.send([int(Op.WAIT), 60_000, acquire(b"e" * 16, max_leaders=max_leaders)])
+        await turns()
+        assert await good.ask([int(Op.CANCEL), first[1]]) == [Status.OK]
+        (waiting,) = good.send([int(Op.WAIT), 60_000, acquire(b"g" * 16)])
+        await turns()
+        assert await holder.ask([int(Op.RELEASE), b"h" * 16, b"job", held[1], 1]) == [Status.OK]
+        await turns()
+        assert evil.answers[jammed] == [Status.INVALID, 4]
+        assert good.answers[waiting][0] == Status.OK
+
+    on_a_node(story)
+
+
+@pytest.mark.parametrize("after_slot", [U63, U64_MAX])
+def test_a_page_after_an_endless_slot_is_answered(after_slot: int) -> None:
+    async def story(node: LocalNode) -> None:
+        talker = await Talker().open(node, b"T" * 16)
+        await talker.ask(acquire(b"t" * 16))
+        answer = await talker.ask(leases(after_slot))
+        assert answer[0] == Status.OK
+        assert [row[0] for row in answer[2]] == [b"job"]
+
+    on_a_node(story)
+
+
+def test_many_pages_asked_at_once_are_read_one_a_turn_and_bounded() -> None:
+    async def story(node: LocalNode) -> None:
+        greedy, other = [await Talker().open(node, who * 16) for who in (b"G", b"O")]
+        numbers = greedy.send(*[leases()] * (PAGES_QUEUED_MAX + 5))
+        await turns()
+        answered = [greedy.answers[rid][0] for rid in numbers if rid in greedy.answers]
+        assert answered.count(Status.OVERLOADED) == 5
+        assert 0 < answered.count(Status.OK) <= 20, "one a turn of the loop"
+        assert (await other.ask(acquire(b"o" * 16)))[0] == Status.OK
+        assert len(greedy.answers) < PAGES_QUEUED_MAX // 2, "served before all the pages"
+        greedy.connection.close()
+        await turns()
+        assert (await other.ask(leases()))[0] == Status.OK, "what is left of a client that has gone costs nothing"
+
+    on_a_node(story)
+
+
+def test_nothing_more_is_answered_to_a_client_whose_connection_was_closed_while_it_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(node: LocalNode) -> None:
+        asked = 0
+        status = node.server.status
+
+        def large_status() -> dict[str, Any]:
+            nonlocal asked
+            asked += 1
+            return {**status(), "filling": b"x" * (OUTPUT_BUFFER_MAX_BYTES // 3)}
+
+        monkeypatch.setattr(node.server, "status", large_status)
+        deaf = await Talker().open(node, b"D" * 16)
+        deaf.send(*[[int(Op.STATUS)]] * 100)
+        await turns()
+        assert deaf.ended
+        assert asked < 5
+
+    on_a_node(story)
