@@ -81,6 +81,8 @@ def interrupted_at(
     """Run with one interrupt. Returns where it came, or nothing if the run was over before."""
     interrupter = Interrupter(at, sources, anywhere=anywhere)
     before = sys.gettrace()
+    # Python 3.12 reports instructions only if some frame asked for them before tracing begins.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(interrupter)
     try:
         run()
