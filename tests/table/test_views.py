@@ -10,6 +10,7 @@ import pytest
 from cluster._table import LeaseTable
 from tests.table import views
 from tests.table.model import Model
+from tests.table.packing import pack
 from tests.table.scripts import Author, Stage
 from tests.table.talk import TICK, Talk, acquire, extend, release, revoke, session_open, session_renew
 
@@ -88,6 +89,16 @@ def test_next_free_is_now_or_the_next_end(table: LeaseTable, talk: Talk) -> None
     assert table.next_free(b"job", 1, 2_000) == 0
     assert table.next_free(b"other", 0, 0) == 0
     assert table.next_free(b"x" * 300, -(2**63), 2**63 - 1) == 0
+
+
+def test_nothing_is_free_before_grants_begin(table: LeaseTable, talk: Talk) -> None:
+    talk.one(acquire(b"job", 1))
+    state = talk.state()
+    state[6] = 5_000
+    table.restore(pack(state))
+    assert table.next_free(b"job", 1, 0) == 5_000
+    assert table.next_free(b"other", 1, 4_999) == 5_000
+    assert table.next_free(b"other", 1, 5_000) == 0
 
 
 def test_next_deadline_is_exact(table: LeaseTable, talk: Talk) -> None:
