@@ -42,6 +42,8 @@ class SnapSend(Leading, Compaction):
         peer.in_flight.clear()
         outgoing = self._outgoing
         if outgoing is None or outgoing.index < self._storage.snapshots.index:
+            # An older transfer ends here: ``next`` has gone back before it, so its end would not be believed any more.
+            peer.transfer = None
             self._load_newest()
             return
         peer.next = outgoing.index + 1
