@@ -34,8 +34,9 @@ class Faults:
         self._calm: list[Kind] = [partial(plots.calm, world, self.count, pause=pause) for pause in (True, False)]
 
     async def run(self, until: float) -> None:
-        tracks = [self._track(until) for _ in range(self.world.shape.tracks)]
-        await asyncio.gather(*tracks)
+        """First one in quiet, as only then it is known what must not come of it; then all sorts."""
+        await self.rng.choice(self._calm)()
+        await asyncio.gather(*[self._track(until) for _ in range(self.world.shape.tracks)])
 
     async def _track(self, until: float) -> None:
         loop, rng = self.world.loop, self.rng
