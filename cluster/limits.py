@@ -24,6 +24,9 @@ WALL_MAX_MS: Final = (1 << 32) * 1000 - 1
 
 # Of one node.
 FRAME_MAX_BYTES: Final = 1 << 20
+# A page of leases, or all holders of one name, with the longest metadata.
+REPLY_MAX_BYTES: Final = 8 << 20
+INPUT_BUFFER_MAX_BYTES: Final = 16 << 20
 PEER_FRAME_MAX_BYTES: Final = 8 << 20
 HANDSHAKE_MAX_BYTES: Final = 4096
 HANDSHAKE_TIMEOUT_S: Final = 5.0

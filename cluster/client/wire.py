@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cluster.codec import frame, pack, unpack
-from cluster.limits import FRAME_MAX_BYTES
+from cluster.limits import REPLY_MAX_BYTES
 from cluster.opcodes import Op
 from cluster.ports import Connection, Env, Welcome
 
@@ -160,7 +160,7 @@ class Wire:
             while size - start >= 4:
                 body = start + 4
                 end = body + int.from_bytes(buffer[start:body], "big")
-                if end - body > FRAME_MAX_BYTES:
+                if end - body > REPLY_MAX_BYTES:
                     raise ValueError(f"a frame of {end - body} bytes")
                 if end > size:
                     break

@@ -7,12 +7,17 @@ the operations do.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 from cluster._wire import FrameReader, Intake, WireError
-from cluster.limits import FRAME_MAX_BYTES
-from cluster.ports import Connection
+from cluster.limits import FRAME_MAX_BYTES, INPUT_BUFFER_MAX_BYTES
+from cluster.ports import Connection, Env
+
+# For how long the requests of one client that do not take the hot path may keep the loop from everything else.
+SLICE_S: Final = 0.002
 
 logger = logging.getLogger(__name__)
 
@@ -27,10 +32,11 @@ class Session:
         heard_rid: the number of the last frame that was read here outside the hot path: pings, waits, control requests.
     """
 
-    __slots__ = ("_after_read", "_on_frame", "connection", "heard_rid", "number", "reader")
+    __slots__ = ("_after_read", "_backlog", "_env", "_on_frame", "_unread", "_unread_bytes", "connection", "heard_rid", "number", "reader")
 
     def __init__(
         self,
+        env: Env,
         connection: Connection,
         intake: Intake,
         on_frame: Callable[[Session, bytes], None],
@@ -40,26 +46,58 @@ class Session:
         self.connection = connection
         self.reader = FrameReader(intake, self.number, FRAME_MAX_BYTES)
         self.heard_rid = 0
+        self._env = env
         self._on_frame = on_frame
         self._after_read = after_read
+        self._backlog: deque[bytes] = deque()
+        self._unread: list[bytes] = []
+        self._unread_bytes = 0
 
     def received(self, data: bytes) -> None:
+        if self._backlog:
+            # Later frames must not overtake, by the hot path, those that wait for their turn.
+            self._unread.append(data)
+            self._unread_bytes += len(data)
+            if self._unread_bytes > INPUT_BUFFER_MAX_BYTES:
+                self.connection.close(f"more than {INPUT_BUFFER_MAX_BYTES} bytes wait to be read: the client sends too fast")
+            return
         try:
             frames = self.reader.feed(data)
         except WireError as error:
             self.connection.close(f"protocol error: {error}")
             return
-        for payload in frames:
-            if self.connection.reason is not None:
-                break  # An answer to what came before was one too many: nobody reads the others.
-            self._on_frame(self, payload)
+        if frames:
+            self._backlog.extend(frames)
+            self._work()
         self._after_read()
 
+    def _work(self) -> None:
+        """Answer what was read, for a while; the rest is for the next turn of the loop, so that the node stays among its peers."""
+        backlog, clock = self._backlog, self._env.clock
+        until = clock() + SLICE_S
+        while backlog:
+            if self.connection.reason is not None:
+                # An answer to what came before was one too many, or the client is gone: nobody reads the others.
+                backlog.clear()
+                self._unread.clear()
+                return
+            self._on_frame(self, backlog.popleft())
+            if backlog and clock() >= until:
+                self._env.call_soon(self._work)
+                return
+        if self._unread:
+            data = b"".join(self._unread)
+            self._unread.clear()
+            self._unread_bytes = 0
+            self.received(data)
 
 class Sessions:
     """All sessions of this node, by number and by client."""
 
-    def __init__(self, intake: Intake, on_frame: Callable[[Session, bytes], None], after_read: Callable[[], None]) -> None:
+    def __init__(
+        self, env: Env, intake: Intake, on_frame: Callable[[Session, bytes], None], after_read: Callable[[], None]
+    ) -> None:
+        self._env = env
         self._intake = intake
         self._on_frame = on_frame
         self._after_read = after_read
@@ -77,7 +115,7 @@ class Sessions:
         if older is not None:
             self._gone(older)
             older.connection.close("replaced by a newer connection of the same client")
-        session = Session(connection, self._intake, self._on_frame, self._after_read)
+        session = Session(self._env, connection, self._intake, self._on_frame, self._after_read)
         self._by_number[session.number] = session
         self._by_client[client] = session
         connection.on_closed = lambda reason: self._closed(session, reason)

@@ -49,7 +49,7 @@ class Server:
         self.log = log
         self.batcher = Batcher(self._env, log, self.keeper.stamp, self._deliver, self._refusal)
         self.control = Control(self._env, self)
-        self.sessions = Sessions(self.batcher.intake, self.control.on_frame, self.batcher.kick)
+        self.sessions = Sessions(self._env, self.batcher.intake, self.control.on_frame, self.batcher.kick)
         self.sessions.on_gone = self.control.session_gone
 
     # What the log tells.
