@@ -3,7 +3,8 @@
 Knows: the socket module and asyncio loops. Must not know: who is at the other end.
 
 Loops accept by themselves, but not well enough: uvloop drops its listener for good on an error it does not expect, and resets callers while
-descriptors are short; asyncio reports each refused accept as an error, many times a second. Here callers wait in the backlog meanwhile.
+descriptors are short; asyncio reports each refused accept as an error, many times a second. Here callers wait in the backlog meanwhile,
+and the last descriptors are kept for what a node cannot do without: a journal that cannot begin its next file stops its node.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import errno
 import logging
 import os
+import resource
 import socket
 import stat
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from cluster.address import Address
 
 ACCEPT_RETRY_S: Final = 0.25
 ACCEPTS_PER_TURN: Final = 64
+RESERVED_DESCRIPTORS: Final = 32
 KEEPALIVE_IDLE_S: Final = 15
 KEEPALIVE_INTERVAL_S: Final = 5
 KEEPALIVE_PROBES: Final = 3
@@ -49,6 +52,28 @@ def tune(sock: Any) -> None:
         # Some systems refuse options of a socket whose other end is gone already; that end is reported separately.
         with contextlib.suppress(OSError):
             sock.setsockopt(level, option, value)
+
+
+def allow_descriptors(wanted: int) -> None:
+    """Let this process open that many files and sockets, as far as the system permits. A higher limit stays."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft < wanted:
+        # Some systems have a lower limit than they say; then it stays as it was.
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _keep_reserve(any_descriptor: int) -> None:
+    """Raises OSError when only the reserve is left: the system gives the lowest number that is free."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    next_free = os.dup(any_descriptor)
+    os.close(next_free)
+    if limit != resource.RLIM_INFINITY and next_free >= limit - min(RESERVED_DESCRIPTORS, limit // 4):
+        raise OSError(errno.EMFILE, "the last file descriptors are kept for the journal and the peers")
 
 
 async def open_sockets(loop: asyncio.AbstractEventLoop, address: Address, backlog: int) -> list[socket.socket]:
@@ -138,6 +163,7 @@ class SocketListener:
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
+                _keep_reserve(listening.fileno())
                 accepted, _ = listening.accept()
             except (BlockingIOError, InterruptedError):
                 break

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from cluster.address import Address
     from cluster.node import NodeConfig
 
+# Its files, and its connections to the other nodes.
+OWN_DESCRIPTORS = 256
+
 DESCRIPTION = """
 Run one node of a raft group. Start as many as --peers lists (three, usually); they form the group when all of them answer
 for the first time. Afterwards a majority is enough. TERM or INT stops the node cleanly.
@@ -116,8 +119,11 @@ def read_config(args: argparse.Namespace) -> NodeConfig:
 
 def execute(args: argparse.Namespace) -> int:
     from cluster.env import new_loop
+    from cluster.limits import CONNECTIONS_MAX, UNAUTHENTICATED_MAX
+    from cluster.sockets import allow_descriptors
 
     config = read_config(args)
+    allow_descriptors(CONNECTIONS_MAX + UNAUTHENTICATED_MAX + OWN_DESCRIPTORS)
     loop = new_loop()
     try:
         loop.run_until_complete(_serve(loop, config))

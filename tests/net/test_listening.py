@@ -253,6 +253,7 @@ import asyncio, logging, os, resource, socket, sys
 from cluster.address import Address
 from cluster.env import RealEnv, new_loop
 from cluster.net import open_client
+from cluster.sockets import RESERVED_DESCRIPTORS
 from tests.net.support import SECRET, Node, addresses, client, until
 
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
@@ -266,21 +267,26 @@ async def main(env):
     callers = [socket.socket() for _ in range(30)]
     used = len(os.listdir("/dev/fd"))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 5, hard))
+    limit = used + 5 * RESERVED_DESCRIPTORS
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     spare = []
     try:
         while True:
             spare.append(os.dup(0))
     except OSError:
         pass
-    for descriptor in spare[:3]:
+    for descriptor in spare[-3 - RESERVED_DESCRIPTORS:]:
         os.close(descriptor)
     for caller in callers:
         caller.setblocking(False)
         caller.connect_ex((at.host, at.port))
     await until(lambda: len(node.net._lobby) == 3, "three are let in")
     print("WAITING", len(node.net._lobby), flush=True)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 200, hard))
+    # What the node itself needs (the next journal file, a call to a peer) is left.
+    files = [os.open("/dev/null", os.O_RDONLY) for _ in range(RESERVED_DESCRIPTORS // 2)]
+    for descriptor in files:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit + 200, hard))
     await until(lambda: len(node.net._lobby) == 30, "all who waited are let in afterwards")
     connection, _ = await open_client(env, at, client(), SECRET, 5.0)
     data = []
