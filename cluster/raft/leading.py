@@ -237,6 +237,8 @@ class Leading(Commit):
         peer.next = max(index, peer.match) + 1
         peer.in_flight.clear()
         peer.restarted = self._clock()
+        peer.transfer = None
+        peer.open = peer.connected
         if peer.next <= self._first:
             self._begin_transfer(peer)
         elif peer.next > self._log[-1][1]:

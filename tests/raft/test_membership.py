@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from cluster.errors import UsageError
 from cluster.ports import Hello
 from cluster.raft.adapter import Adapter
 from cluster.raft.config import RaftConfig
@@ -200,6 +201,41 @@ def test_membership_that_was_gained_survives_a_restart() -> None:
     assert b"y0" in w.ledger.acked
 
 
+@pytest.mark.parametrize("joined_later", [False, True])
+@pytest.mark.parametrize("names", ["AB", "BC", "B", "ABD", "ABCD", "ABCDE"])
+def test_a_member_that_is_told_of_other_members_does_not_start__I1(names: str, joined_later: bool) -> None:
+    w = World("ABC")
+    if joined_later:
+        wiped_follower(w)
+        w.restart("B", "AC")
+        w.beat("A", "BC", 4)
+    else:
+        w.form("A")
+    assert member(w, "B")
+    w.kill("B")
+    w.names = tuple(names)
+    w["B"].config["single"] = names == "B"
+    with pytest.raises(UsageError, match=f"raft group of A, B, C, and was told of {', '.join(names)}\\. "):
+        w["B"].boot()
+    w["B"].storage.close()
+    w.names = tuple("ABC")
+    w["B"].config["single"] = False
+    w.restart("B", "AC")
+    assert member(w, "B")
+    w.isolate("C")
+    w.propose("A", "y0")
+    w.beat("A", "B")
+    assert b"y0" in w.ledger.acked, "it is a member as before"
+
+
+def test_a_node_that_is_no_member_yet_may_be_told_of_others() -> None:
+    w = unconnected()
+    w.kill("A")
+    w.names = tuple("AB")
+    w.restart("A")
+    assert not member(w, "A")
+
+
 def test_a_wiped_node_is_brought_up_by_a_snapshot_too() -> None:
     w = World("ABC", tail_bytes=0)
     wiped_follower(w)
@@ -282,6 +318,7 @@ def test_an_ephemeral_group_outlives_restarts_one_by_one_and_forms_anew_when_all
         w.died(name)
     w.ledger.leaders.clear()
     w.ledger.applied.clear()
+    w.ledger.committed_in.clear()
     w.ledger._entries.clear()
     w.advance(w.now + 10.0)
     assert sum(w[name].raft.is_leader for name in "ABC") == 1
