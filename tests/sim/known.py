@@ -30,5 +30,24 @@ FOUND_AT: dict[str, int] = {
     "apply twice": 0,
     "last command of the snapshot applied again": 2,
     "without snapcommit": 2,
+    "without prevote": 2,
+    "without checkquorum": 1,
+    "consistent read from memory": 8,
+    "leader counts itself before its sync": 8,
     "without startup": 3,
+}
+
+ELSEWHERE: dict[str, str] = {
+    "unsealed requests of a gone connection kept": "the queue keeps the order of arrival, so an older copy is sealed before "
+    "anything newer of the same client, and asks for the same by the same id; `tests/wire/` shows that they are dropped",
+    "without trim": "appends come in order, and an acknowledgement never moves the leader back (Forward): "
+    "`tests/raft/test_schedule_log.py`, s02, s10",
+    "without snapseq": "a snapshot that was put together wrongly has another checksum and is fetched again (FailStop): "
+    "`tests/raft/test_schedule_snapshot.py`, s05",
+    "without voteid": "one connection per peer, in order, brings each answer once: `tests/raft/test_schedule_votes.py`, s15",
+    "without oneconn": "the net keeps one connection per peer already (`tests/net/test_one_connection.py`), and Trim stands behind it: "
+    "`tests/raft/test_schedule_log.py`, s10",
+    "without ackterm": "needs an answer that outlives two elections on a connection that lives: `tests/raft/test_schedule_log.py`, s03",
+    "without snapkeep": "needs the same snapshot twice, the second time after newer entries: "
+    "`tests/raft/test_schedule_snapshot.py`, s04",
 }

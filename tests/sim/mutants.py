@@ -157,11 +157,8 @@ def _any_epoch(stock: Any) -> Any:
 
 def _replaced_is_heard(stock: Any) -> Any:
     def add(self: Any, connection: Any) -> None:
-        session = Session(connection, self._intake, self._on_frame, self._after_read)
-        self._by_number[session.number] = session
-        self._by_client[connection.hello.incarnation] = session
-        connection.on_closed = lambda reason: self._closed(session, reason)
-        connection.on_data = session.received
+        self._by_client.pop(connection.hello.incarnation, None)
+        stock(self, connection)
 
     return add
 

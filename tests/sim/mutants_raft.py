@@ -16,11 +16,11 @@ from cluster.raft.commit import Commit, Poison, SnapCommit
 from cluster.raft.elections import PreVote, Stickiness, VoteId
 from cluster.raft.engine import LEADER
 from cluster.raft.following import Following, Trim
-from cluster.raft.leading import CheckQuorum
+from cluster.raft.leading import CheckQuorum, Forward
 from cluster.raft.membership import Membership
 from cluster.raft.node import RaftNode
 from cluster.raft.receiving import AckTerm, OneConn, StepDown
-from cluster.raft.snapinstall import SnapKeep, SnapSeq
+from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
 from cluster.raft.startup import Startup
 from cluster.raft.timers import Timers
 from cluster.storage import meta, storage
@@ -30,7 +30,12 @@ from tests.sim.mutants import Mutant, replaced
 
 def _without(piece: type, instead: type | None = None) -> Mutant:
     """The adapter with one of its pieces left out, or what the released library does in its place."""
-    return lambda: patch.object(RaftNode, "adapter_class", variants.variant({piece: instead}))
+    return _all_without({piece: instead})
+
+
+def _all_without(pieces: dict[type, type | None]) -> Mutant:
+    """Two that stand behind each other."""
+    return lambda: patch.object(RaftNode, "adapter_class", variants.variant(pieces))
 
 
 # Members and votes.
@@ -140,6 +145,10 @@ MUTANTS: dict[str, Mutant] = {
     "apply twice": replaced(Poison, "_hand_over", _twice),
     "last command of the snapshot applied again": replaced(Startup, "_begin_from_disk", _last_one_again),
     "without trim": _without(Trim, variants.CutsAfterPrev),
+    "without trim and forward": _all_without({Trim: variants.CutsAfterPrev, Forward: variants.NextGoesBack}),
+    "without snapseq and failstop": _all_without(
+        {SnapSeq: variants.TakesEveryPiece, FailStop: variants.SwallowsBadSnapshots}
+    ),
     "without backtrack": _without(Backtrack, variants.StepByStep),
     "without snapcommit": _without(SnapCommit, variants.CommitsToItsEnd),
     "without snapkeep": _without(SnapKeep, variants.ClearsLog),

@@ -195,8 +195,11 @@ async def calm(world: World, count: Count, *, pause: bool) -> None:
         return
     node = leader if world.rng.random() < 0.3 else world.rng.choice(followers)
     count("calm isolation", node)
-    kind = world.rng.choice(["both", "in", "out"])
+    kind = world.rng.choice(["both", "in", "out", "from one"])
     others = [other.name for other in world.nodes if other is not node]
+    if kind == "from one" and node is not leader:
+        # Of all that a follower could miss, only its leader: the others will be asked to elect.
+        others = [leader.name]
     pairs = [(other, node.name) for other in others if kind != "out"] + [
         (node.name, other) for other in others if kind != "in"
     ]

@@ -33,6 +33,7 @@ def test_the_unbroken_model_runs_clean() -> None:
             run(seed)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", QUICK)
 def test_a_mutant_is_found(name: str) -> None:
     assert first_seed(name, 20, max(0, FOUND_AT[name] - 10)) is not None

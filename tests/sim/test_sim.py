@@ -17,7 +17,7 @@ from tests.sim.run import run
 DEFAULT_SEEDS = 40
 """Of the default tier; CI has time for more."""
 LONG_SEEDS = 2_000
-CHUNK = 10
+CHUNK = 5
 ROOT = Path(__file__).parents[2]
 _FINGERPRINTS = "from tests.sim.run import run; print(*[run(seed, 6.0).fingerprint for seed in ({seeds})])"
 
@@ -43,6 +43,7 @@ def test_three_seeds(tmp_path: Path) -> None:
     play(0, 3, tmp_path)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("first", range(3, DEFAULT_SEEDS, CHUNK))
 def test_seeds(first: int, tmp_path: Path) -> None:
     play(first, min(CHUNK, DEFAULT_SEEDS - first), tmp_path)
@@ -62,8 +63,9 @@ def _fingerprints(hash_seed: int, *seeds: int) -> list[str]:
     return played.stdout.split()
 
 
+@pytest.mark.timeout(300)
 def test_a_seed_plays_the_same_in_every_process_and_after_others() -> None:
-    one = _fingerprints(1, 5, 6, 7)
-    other = _fingerprints(2, 7, 6, 5)
-    assert len(set(one)) == 3
+    one = _fingerprints(1, 5, 6)
+    other = _fingerprints(2, 6, 5)
+    assert len(set(one)) == 2
     assert other == one[::-1]

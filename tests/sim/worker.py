@@ -94,8 +94,8 @@ class Worker:
             return
         until = core.deadline() if reason == "not_held" else self._granted_until[core.token]
         if until > self.host.clock():
-            left_s = until - self.host.clock()
-            self.world.fail(Violation(f"{self.name} was told {reason} of token {core.token}, {left_s:.4f} s too early (I8)"))
+            what = f"{self.name} was told {reason} of token {core.token}"
+            self.world.fail(Violation(f"{what}, {until - self.host.clock():.4f} s too early (I8)"))
 
     # What it does.
 
