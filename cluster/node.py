@@ -60,10 +60,11 @@ class NodeConfig:
         others = [peer for peer in self.peers if peer != str(self.advertise or self.listen)]
         if not others and not self.single:
             raise UsageError(
-                f"node {self.listen} has no peers", "give the addresses of the other nodes, or ask for a raft group of one with single"
+                f"node {self.listen} has no peers",
+                "give the addresses of the other nodes, or ask for a raft group of one (--single, or single=True)",
             )
         if self.single and others:
-            raise UsageError("single and peers exclude each other", "leave one of them out")
+            raise UsageError("single and peers exclude each other", "leave out --single, or --peers")
         if len(self.peers) > PEERS_MAX:
             raise UsageError(f"{len(self.peers)} peers are more than {PEERS_MAX}", "a raft group of 3 or 5 is enough")
         if not (self.advertise or self.listen).is_unix and (self.advertise or self.listen).port == 0:
@@ -91,22 +92,24 @@ class Node:
         self._storage = storage
         self._closed = False
         self.address = str(config.advertise or config.listen)
-        others = tuple(peer for peer in config.peers if peer != self.address)
+        self.others = tuple(peer for peer in config.peers if peer != self.address)
         self.server = Server(env, fatal, new_cluster_id=lambda: env.entropy(16), peers_wall_s=self._peers_wall_s)
+        self.server.on_cluster_id = self._learn_cluster_id
         self.net = NodeNet(
             env,
             listen=config.listen,
             advertise=config.advertise or config.listen,
-            peers=others,
+            peers=self.others,
             secret=config.secret,
             hello=self._hello,
             welcome=self.server.welcome,
+            accept=self._objection,
         )
         self.raft = RaftNode(
             env,
             RaftConfig(
                 node_id=self.address,
-                peers=others,
+                peers=self.others,
                 single=config.single,
                 election_min_s=config.election_min_s,
                 election_max_s=config.election_max_s,
@@ -119,7 +122,6 @@ class Node:
             fatal,
         )
         self.server.bind(self.raft)
-        self.server.on_cluster_id = self._learn_cluster_id
         self.net.on_client = self.server.client_connected
 
     @classmethod
@@ -134,7 +136,9 @@ class Node:
         """
         config.check()
         directory = config.data_dir or f"tenure-data/{config.advertise or config.listen}".replace("unix:", "")
-        storage = open_storage(env, None, "memory") if config.ephemeral else open_storage(env, directory, config.durability)
+        storage = (
+            open_storage(env, None, "memory") if config.ephemeral else open_storage(env, directory, config.durability)
+        )
         try:
             node = cls(env, config, storage, fatal)
             await node.net.start()
@@ -142,6 +146,8 @@ class Node:
             storage.close()
             raise
         node.raft.start()
+        if not storage.meta.joined and not config.single:
+            logger.info("node.waits node=%s for=%s until they answer", node.address, ",".join(node.others))
         return node
 
     async def ready(self, timeout_s: float) -> None:
@@ -153,11 +159,19 @@ class Node:
         until = self._env.clock() + timeout_s
         while self.raft.leader is None or (self.raft.is_leader and not self.server.batcher.serving):
             if self._env.clock() >= until:
-                missing = [peer for peer in self._config.peers if peer != self.address and peer not in self.net.connected()]
+                missing = [
+                    peer for peer in self._config.peers if peer != self.address and peer not in self.net.connected()
+                ]
                 unreached = f"; not reached: {', '.join(missing)}" if missing else ""
+                # A majority is enough only for a group that has been formed.
+                enough = (
+                    "a majority of the nodes"
+                    if self._storage.meta.joined
+                    else "all nodes, since a raft group forms when all answer"
+                )
                 raise Unavailable(
                     f"node {self.address} found no raft leader within {timeout_s:g} s{unreached}",
-                    "start a majority of the nodes, and check the addresses in peers",
+                    f"start {enough}, and check the addresses in peers",
                 )
             await asyncio.sleep(READY_POLL_S)
 
@@ -180,6 +194,15 @@ class Node:
     def _hello(self) -> Hello:
         meta = self._storage.meta
         return Hello("peer", self.address, meta.incarnation, meta.cluster_id, self.raft.hello_info())
+
+    def _objection(self, other: Hello) -> str | None:
+        """Why a peer may not be connected: it counts other members than this node does, so their majorities are not the same."""
+        if other.role != "peer":
+            return None
+        mine, theirs = self.raft.hello_info()["peers"], other.info.get("peers")
+        if theirs == mine:
+            return None
+        return f"node {other.node_id} names the members {theirs!r:.300}, and {self.address} names {mine!r}"
 
     def _learn_cluster_id(self, cluster_id: bytes) -> None:
         if self._storage.meta.cluster_id != cluster_id:

@@ -49,7 +49,7 @@ _CODES: Final[Mapping[str, tuple[type[CoordinationError], str]]] = {
     "cluster": (AuthenticationError, "check the addresses: the two belong to different clusters"),
     "duplicate": (AuthenticationError, "give each node its own address, and list each address once"),
     "identity": (AuthenticationError, "list each node under the address that it advertises"),
-    "member": (AuthenticationError, "list this node among the peers of the others, under the address it advertises"),
+    "member": (AuthenticationError, "give all nodes the same peers, each under the address that it advertises"),
     "redundant": (ProtocolError, "nothing to do: the other connection of the two nodes is used"),
     "busy": (ProtocolError, "try again later, or raise the limit"),
 }

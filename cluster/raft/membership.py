@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from cluster.errors import UsageError
 from cluster.ports import Hello
 from cluster.raft import messages as m
 from cluster.raft.core import Parts
@@ -26,7 +27,9 @@ class Membership(Leading, Following):
     """Forming, joining, and who counts."""
 
     def __init__(self, parts: Parts) -> None:
+        """Raises UsageError if this node has belonged to a group of other members. Nothing was changed."""
         self._member = parts.storage.meta.joined
+        _refuse_other_members(parts)
         self._admission: tuple[int, int] | None = None
         self._mismatched: set[str] = set()
         super().__init__(parts)
@@ -123,7 +126,8 @@ class Membership(Leading, Following):
             self._admission = None
         elif self._SyncObj__raftCommitIndex >= index and self._settled_through() >= index:
             # An earlier incarnation may have voted in this very term.
-            self._meta.save(joined=True, no_vote_through=term)
+            # The members are kept without incarnations: these say who formed the group together, and this node was not among them.
+            self._meta.save(joined=True, no_vote_through=term, formed=dict.fromkeys(self._config.members, b""))
             self._member, self._admission = True, None
             logger.info("raft.joined node=%s term=%d index=%d", self._config.node_id, term, index)
             self._settle()
@@ -165,3 +169,13 @@ class Membership(Leading, Following):
         peer.connected = False
         peer.reconnect()
         self._stock(Leading._SyncObj__onNodeDisconnected, peer.node)
+
+
+def _refuse_other_members(parts: Parts) -> None:
+    """A majority of other members than those of the group is no majority of the group: two raft leaders could reign at once."""
+    known, told = sorted(parts.storage.meta.formed), list(parts.config.members)
+    if known and known != told:
+        raise UsageError(
+            f"node {parts.config.node_id} belongs to a raft group of {', '.join(known)}, and was told of {', '.join(told)}",
+            "give it the same peers as before; other members are another group, which needs data directories of its own",
+        )

@@ -116,6 +116,55 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGroup]:
         yield group
 
 
+@pytest.mark.parametrize("told", ["--single", "--peers"])
+def test_a_member_that_is_told_of_other_members_says_so_in_one_line__I1(tmp_path: Path, told: str) -> None:
+    with NodeGroup(tmp_path) as group:
+        node = group.nodes[0]
+        node.kill()
+        (port,) = free_ports(1)
+        peers = [] if told == "--single" else [f"{group.nodes[1].address},127.0.0.1:{port}"]
+        result = tenure(["node", "--listen", node.address, "--data-dir", str(node.data_dir), told, *peers], tmp_path)
+        assert result.returncode == 2
+        error = result.stderr.splitlines()[-1]
+        assert all(member.address in error for member in group.nodes), error
+        assert "same peers as before" in error
+        node.start()
+        eventually(lambda: (seen := node.status()) and seen.has_quorum, 20.0, "with the same peers it serves as before")
+
+
+def test_a_node_with_another_list_is_connected_to_nobody__I1(tmp_path: Path) -> None:
+    with NodeGroup(tmp_path) as group:
+        node = group.nodes[0]
+        node.kill()
+        (port,) = free_ports(1)
+        peers = ",".join([*(member.address for member in group.nodes), f"127.0.0.1:{port}"])
+        process = start(["node", "--listen", node.address, "--ephemeral", "--peers", peers], tmp_path)
+        try:
+            found = tenure(["status", "--connect", group.nodes[1].address, "--json"], tmp_path)
+            assert found.returncode == 0, found.stderr
+            assert process.stderr is not None
+            told = next(line for line in iter(process.stderr.readline, "") if "names the members" in line)
+            assert f"127.0.0.1:{port}" in told
+            members = json.loads(tenure(["status", "--connect", node.address, "--json"], tmp_path).stdout)["members"]
+            assert [member["connected"] for member in members if member["node_id"] != node.address] == [False] * 3
+        finally:
+            process.terminate()
+            _, log = process.communicate(timeout=10)
+        assert "peer.connected" not in log
+
+
+def test_a_node_that_waits_for_its_group_says_for_whom(tmp_path: Path) -> None:
+    one, two, three = (f"127.0.0.1:{port}" for port in free_ports(3))
+    process = start(["node", "--listen", one, "--ephemeral", "--peers", f"{one},{two},{three}"], tmp_path)
+    try:
+        assert process.stderr is not None
+        line = next(line for line in iter(process.stderr.readline, "") if "node.waits" in line)
+        assert f"for={two},{three}" in line
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
 def test_status_shows_members_leader_and_quorum(group: NodeGroup, tmp_path: Path) -> None:
     text = tenure(["status", "--connect", group.endpoints], tmp_path)
     assert text.returncode == 0, text.stderr
