@@ -43,6 +43,7 @@ class Server:
         self._opening = 0
         self._sweep_armed = False
         self._closed = False
+        self._knows_cluster = False
         self.on_cluster_id: Callable[[bytes], None] = lambda cluster_id: None
 
     def bind(self, log: Replicator) -> None:
@@ -70,6 +71,7 @@ class Server:
             self.batcher.applied(index, term, replies)
             return
         self.keeper.applied(self.table.time_ms)
+        self._learn_cluster_id()
         if self.batcher.serving:
             self.batcher.applied(index, term, replies)
             if events and self.control.wants_events:
@@ -82,8 +84,7 @@ class Server:
     def restore(self, state: bytes) -> None:
         self.table.restore(state)
         self.keeper.applied(self.table.time_ms)
-        if self.table.cluster_id:
-            self.on_cluster_id(self.table.cluster_id)
+        self._learn_cluster_id()
 
     def role_changed(self, leading: bool, term: int, leader: str | None) -> None:
         if leading:
@@ -117,7 +118,12 @@ class Server:
         fields = unpack(answer)
         if fields[0] == Status.OK:
             logger.info("cluster.formed cluster_id=%s next_token=%d", fields[1].hex(), fields[2])
-            self.on_cluster_id(fields[1])
+
+    def _learn_cluster_id(self) -> None:
+        """Every node keeps it, not only the leader that proposed it: by it a node refuses the peers of another group."""
+        if not self._knows_cluster and self.table.cluster_id:
+            self._knows_cluster = True
+            self.on_cluster_id(self.table.cluster_id)
 
     def _end_reign(self, leader: str | None) -> None:
         self._opening = 0

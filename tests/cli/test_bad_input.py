@@ -17,7 +17,7 @@ import pytest
 from cluster.cli.main import run
 from tests.cli.support_cli import is_one_line, start, tenure
 from tests.support import eventually
-from tests.support_cluster import NodeGroup, free_ports
+from tests.support_cluster import NodeGroup, NodeProcess, free_ports
 
 NOWHERE = ("--connect", "127.0.0.1:1")
 
@@ -204,14 +204,23 @@ def test_a_peer_of_another_cluster_is_refused_on_both_sides__E4(tmp_path: Path) 
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     with NodeGroup(tmp_path / "one") as group:
-        member = group.followers()[0]
-        member.stop()
-        with NodeGroup(tmp_path / "two", size=1) as other:
-            stranger = other.nodes[0]
-            stranger.stop()
-        process = start(
-            [*member.command()[:-4], "--data-dir", str(stranger.data_dir), "--log-format", "json"], tmp_path
-        )
+        for node in group.nodes:
+            node.stop()
+        other = NodeGroup(tmp_path / "two")
+        other.nodes = [NodeProcess(node.address, node.peers, tmp_path / "two", node.options) for node in group.nodes]
+        stranger, *rest = other.nodes
+
+        def knows_its_cluster() -> bool:
+            # While it knows of no raft leader, or has just learned of one, another node may answer for it.
+            seen = stranger.status()
+            return seen is not None and seen.node_id == stranger.address and bool(seen.cluster_id)
+
+        with other:
+            eventually(knows_its_cluster, 10.0, "a member of the other cluster knows its id")
+        for address in (node.address for node in rest):
+            group.node(address).start()
+        group.wait_ready()
+        process = start([*stranger.command(), "--log-format", "json"], tmp_path)
         try:
             leader = group.leader()
             eventually(lambda: REFUSAL in leader.log(), 10.0, "the leader says whom it refused, and why")
