@@ -44,6 +44,12 @@ def process_id() -> int:
     return os.getpid()
 
 
+def in_forked_children(call: Callable[[], object]) -> None:
+    """Have ``call`` called in every process that is forked from this one, before anything else happens there."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=call)
+
+
 def default_node_id() -> str:
     """What people see of this process: ``hostname:pid``."""
     return f"{socket.gethostname()}:{os.getpid()}"

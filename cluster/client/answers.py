@@ -136,6 +136,7 @@ _LOST = {
     "revoked": "an operator revoked it",
     "closing": "the coordinator is being closed",
     "released": "it was released",
+    "forked": "it belongs to the process that this one was forked from",
     "cluster_changed": "the nodes now serve another cluster",
 }
 

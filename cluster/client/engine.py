@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from random import Random
 from typing import Any, Final
+from weakref import WeakSet
 
 from cluster.client.attempt import AcquireCall
 from cluster.client.call import Call
@@ -23,7 +24,7 @@ from cluster.client.core import WARN_AT, LeaseCore
 from cluster.client.door import Door
 from cluster.client.errands import AbandonCall, ContactCall
 from cluster.client.sessions import Session, Sessions
-from cluster.env import default_node_id, process_id
+from cluster.env import default_node_id, in_forked_children, process_id
 from cluster.errors import UsageError
 from cluster.limits import CLOCK_DRIFT, NODE_ID_MAX_BYTES
 from cluster.opcodes import Push
@@ -60,6 +61,7 @@ class Engine(Dispatcher):
         self.thread = 0
         self.closing = False
         self.stopped = False
+        _engines.add(self)
         self.contact: ContactCall | None = None
         self.sessions = Sessions(self)
         self.leases: dict[int, LeaseCore] = {}
@@ -350,3 +352,17 @@ def refuse_closed(engine: Engine, about: str) -> None:
         raise UsageError(f"{about}: this coordinator is closed", "open another one")
 
 
+_engines: WeakSet[Engine] = WeakSet()
+
+
+def _disown() -> None:
+    """In a forked child: what the parent holds, renews and releases is nothing that this process may act on."""
+    for engine in list(_engines):
+        # The parent's other threads, one of which may have been in it, are not here.
+        engine.guard = threading.RLock()
+        for core in list(engine.leases.values()):
+            if not core.reason:
+                core.told, core.reason = True, "forked"
+
+
+in_forked_children(_disown)

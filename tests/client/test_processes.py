@@ -20,7 +20,7 @@ HEAD = """
 import os, sys, threading, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
 from tests.client.local_door import open_local
-from cluster.errors import UsageError
+from cluster.errors import LeaseLostError, UsageError
 from tests.support import eventually
 """
 
@@ -53,10 +53,14 @@ def test_a_forked_child_is_refused_and_its_parent_unharmed__D2() -> None:
                 except UsageError as error:
                     print("child", "fork" in str(error))
             try:
+                lease.check()
+            except LeaseLostError as error:
+                print("child", "fork" in str(error), lease.confidence, lease.remaining(), lease.lost.is_set())
+            try:
                 with lease:
-                    raise KeyError("own")
-            except KeyError:
-                print("child own error")
+                    print("entered")
+            except LeaseLostError:
+                print("child not entered")
             # The ordinary end of an interpreter, atexit and all.
             sys.exit(7)
         _, status = os.waitpid(pid, 0)
@@ -66,7 +70,12 @@ def test_a_forked_child_is_refused_and_its_parent_unharmed__D2() -> None:
     )
     assert status == 0
     assert "Traceback" not in err
-    assert out.split("\n") == ["child True"] * 7 + ["child own error", "parent 7 held None True", ""]
+    assert out.split("\n") == ["child True"] * 7 + [
+        "child True lost 0.0 True",
+        "child not entered",
+        "parent 7 held None True",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
