@@ -29,6 +29,10 @@ FOUND_AT: dict[str, int] = {
     "term and vote not synced": 1,
     "apply twice": 0,
     "last command of the snapshot applied again": 2,
+    "wiped node's earlier acknowledgements counted": 19,
+    "vote right after the start": 34,
+    "without stickiness": 34,
+    "without trim and forward": 0,
     "without snapcommit": 2,
     "without prevote": 2,
     "without checkquorum": 1,
@@ -47,7 +51,13 @@ ELSEWHERE: dict[str, str] = {
     "without voteid": "one connection per peer, in order, brings each answer once: `tests/raft/test_schedule_votes.py`, s15",
     "without oneconn": "the net keeps one connection per peer already (`tests/net/test_one_connection.py`), and Trim stands behind it: "
     "`tests/raft/test_schedule_log.py`, s10",
-    "without ackterm": "needs an answer that outlives two elections on a connection that lives: `tests/raft/test_schedule_log.py`, s03",
-    "without snapkeep": "needs the same snapshot twice, the second time after newer entries: "
+    "without ackterm": "not found in 52 seeds: needs an answer that outlives two elections on a connection that lives: "
+    "`tests/raft/test_schedule_log.py`, s03",
+    "without snapkeep": "not found in 28 seeds: needs the same snapshot twice, the second time after newer entries: "
     "`tests/raft/test_schedule_snapshot.py`, s04",
+    "without snapseq and failstop": "not found in the first seeds; search it further: "
+    "`tests/raft/test_schedule_snapshot.py`, s05",
+    "without backtrack": "not found in 31 seeds; search it further: `tests/raft/test_schedule_log.py`, s11",
+    "without stepdown": "not found in 28 seeds; search it further: check-quorum and pre-vote end an old reign too, only later: "
+    "`tests/raft/test_schedule_votes.py`",
 }

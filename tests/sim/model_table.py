@@ -63,7 +63,7 @@ class ModelTable(Model):
 
 def table_of(model: type[Model]) -> type[ModelTable]:
     """A table that follows this model's rules."""
-    return type(model.__name__, (model, ModelTable), {})
+    return ModelTable if model is Model else type(model.__name__, (model, ModelTable), {})
 
 
 def fresh_table() -> Any:
