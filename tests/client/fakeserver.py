@@ -69,9 +69,13 @@ class ClientEnd:
         self.heard_at = env.clock()
         self.on_data: Callable[[bytes], None] = lambda data: None
         self.on_closed: Callable[[str], None] = lambda reason: None
-        self.closed = False
+        self.reason: str | None = None
         self._env = env
         self._server = server
+
+    @property
+    def closed(self) -> bool:
+        return self.reason is not None
 
     def write(self, data: bytes) -> None:
         if not self.closed:
@@ -83,7 +87,7 @@ class ClientEnd:
 
     def ended(self, reason: str) -> None:
         if not self.closed:
-            self.closed = True
+            self.reason = reason
             self._env.call_soon(lambda: self.on_closed(reason))
 
 
