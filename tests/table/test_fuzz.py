@@ -151,5 +151,5 @@ def test_a_damaged_snapshot_is_taken_whole_or_not_at_all__I6() -> None:
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_many_damaged_batches_and_snapshots__I6_I7(seed: int) -> None:
     play_damaged_batches(seed, 10_000)
-    for more in range(30):
+    for more in range(10):
         restore_damaged_states(seed * 100 + more, 400)

@@ -12,10 +12,14 @@ cdef enum:
     PAGE_ENTRIES = 1 << PAGE_BITS
 
 
+cdef packed struct Entry:  # packed, so that four children lie in two lines of the cache
+    int64_t key
+    uint64_t order
+    uint32_t ref
+
+
 cdef struct HeapPage:
-    int64_t key[PAGE_ENTRIES]
-    uint64_t order[PAGE_ENTRIES]
-    uint32_t ref[PAGE_ENTRIES]
+    Entry entries[PAGE_ENTRIES]
 
 
 cdef struct Heap:
@@ -25,36 +29,17 @@ cdef struct Heap:
     uint32_t size
 
 
-cdef struct Entry:
-    int64_t key
-    uint64_t order
-    uint32_t ref
-
-
-cdef inline Entry entry_at(const Heap *h, uint32_t position) noexcept nogil:
-    cdef Entry entry
-    cdef const HeapPage *page = h.pages[position >> PAGE_BITS]
-    cdef uint32_t i = position & (PAGE_ENTRIES - 1)
-    entry.key = page.key[i]
-    entry.order = page.order[i]
-    entry.ref = page.ref[i]
-    return entry
+cdef inline Entry *entry_at(const Heap *h, uint32_t position) noexcept nogil:
+    return &h.pages[position >> PAGE_BITS].entries[position & (PAGE_ENTRIES - 1)]
 
 
 cdef inline void set_entry(Heap *h, const Arena *arena, uint32_t position, const Entry *entry) noexcept nogil:
-    cdef HeapPage *page = h.pages[position >> PAGE_BITS]
-    cdef uint32_t i = position & (PAGE_ENTRIES - 1)
-    page.key[i] = entry.key
-    page.order[i] = entry.order
-    page.ref[i] = entry.ref
+    entry_at(h, position)[0] = entry[0]
     set_position(arena, entry.ref, position)
 
 
-cdef inline bint comes_before(const Heap *h, uint32_t a, int64_t key, uint64_t order) noexcept nogil:
-    """Whether the entry at position ``a`` comes before (key, order)."""
-    cdef const HeapPage *page = h.pages[a >> PAGE_BITS]
-    cdef uint32_t i = a & (PAGE_ENTRIES - 1)
-    return page.key[i] < key or (page.key[i] == key and page.order[i] < order)
+cdef inline bint comes_before(const Entry *a, const Entry *b) noexcept nogil:
+    return a.key < b.key or (a.key == b.key and a.order < b.order)
 
 
 cdef bint heap_reserve(Heap *h, uint32_t count) noexcept nogil:
@@ -79,13 +64,13 @@ cdef bint heap_reserve(Heap *h, uint32_t count) noexcept nogil:
 cdef void sift_up(Heap *h, const Arena *arena, uint32_t hole, const Entry *entry) noexcept nogil:
     """Put ``entry`` at ``hole`` or above it."""
     cdef uint32_t parent
-    cdef Entry moved
+    cdef const Entry *above
     while hole:
         parent = (hole - 1) >> 2
-        moved = entry_at(h, parent)
-        if moved.key < entry.key or (moved.key == entry.key and moved.order < entry.order):
+        above = entry_at(h, parent)
+        if comes_before(above, entry):
             break
-        set_entry(h, arena, hole, &moved)
+        set_entry(h, arena, hole, above)
         hole = parent
     set_entry(h, arena, hole, entry)
 
@@ -95,7 +80,7 @@ cdef void sift_down(Heap *h, const Arena *arena, uint32_t hole, const Entry *ent
     cdef uint32_t child
     cdef uint32_t last
     cdef uint32_t i
-    cdef Entry least
+    cdef const Entry *least
     while True:
         child = 4 * hole + 1
         if child >= h.size:
@@ -103,12 +88,12 @@ cdef void sift_down(Heap *h, const Arena *arena, uint32_t hole, const Entry *ent
         least = entry_at(h, child)
         last = child + 4 if child + 4 < h.size else h.size
         for i in range(child + 1, last):
-            if comes_before(h, i, least.key, least.order):
+            if comes_before(entry_at(h, i), least):
                 least = entry_at(h, i)
                 child = i
-        if entry.key < least.key or (entry.key == least.key and entry.order < least.order):
+        if comes_before(entry, least):
             break
-        set_entry(h, arena, hole, &least)
+        set_entry(h, arena, hole, least)
         hole = child
     set_entry(h, arena, hole, entry)
 
@@ -124,12 +109,12 @@ cdef inline void heap_push(Heap *h, const Arena *arena, int64_t key, uint64_t or
 
 
 cdef void heap_remove(Heap *h, const Arena *arena, uint32_t position) noexcept nogil:
-    cdef Entry gone = entry_at(h, position)
+    cdef Entry gone = entry_at(h, position)[0]
     h.size -= 1
     if position == h.size:
         return
-    cdef Entry last = entry_at(h, h.size)
-    if last.key < gone.key or (last.key == gone.key and last.order < gone.order):
+    cdef Entry last = entry_at(h, h.size)[0]
+    if comes_before(&last, &gone):
         sift_up(h, arena, position, &last)
     else:
         sift_down(h, arena, position, &last)
@@ -137,7 +122,7 @@ cdef void heap_remove(Heap *h, const Arena *arena, uint32_t position) noexcept n
 
 cdef inline void raise_top(Heap *h, const Arena *arena, int64_t key, uint64_t order) noexcept nogil:
     """Give the top entry a later place."""
-    cdef Entry top = entry_at(h, 0)
+    cdef Entry top = entry_at(h, 0)[0]
     top.key = key
     top.order = order
     sift_down(h, arena, 0, &top)

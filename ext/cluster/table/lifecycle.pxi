@@ -106,7 +106,7 @@ cdef bint tighten_session_ends(Table *t, int64_t until) noexcept nogil:
     cdef Entry top
     cdef Session *s
     while t.session_ends.size:
-        top = entry_at(&t.session_ends, 0)
+        top = entry_at(&t.session_ends, 0)[0]
         if top.key > until:
             return False
         s = session_at(&t.arena, top.ref ^ SESSION_BIT)
@@ -162,7 +162,7 @@ cdef uint32_t next_to_end(Table *t, int64_t until) noexcept nogil:
     cdef Lease *l
     cdef uint32_t ref
     while t.deadlines.size:
-        top = entry_at(&t.deadlines, 0)
+        top = entry_at(&t.deadlines, 0)[0]
         if top.key > until:
             return 0
         if top.ref & SESSION_BIT:
