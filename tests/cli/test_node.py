@@ -140,6 +140,7 @@ def test_a_node_with_another_list_is_connected_to_nobody__I1(tmp_path: Path) -> 
         peers = ",".join([*(member.address for member in group.nodes), f"127.0.0.1:{port}"])
         process = start(["node", "--listen", node.address, "--ephemeral", "--peers", peers], tmp_path)
         try:
+            group.wait_ready()  # The killed node may have been the raft leader.
             found = tenure(["status", "--connect", group.nodes[1].address, "--json"], tmp_path)
             assert found.returncode == 0, found.stderr
             assert process.stderr is not None
