@@ -40,11 +40,12 @@ from cluster.errors import (
     Unavailable,
     UsageError,
 )
-from tenure import aio
+from tenure import aio, fenced_sql
 from tenure.aio_elector import AsyncLeaderElector
 from tenure.context import assert_leader, current_lease, extend_lease
 from tenure.doors import connect, join, local
 from tenure.elector import LeaderElector
+from tenure.fencing import FencingGate, fencing_headers
 from tenure.options import ElectionOptions
 from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
 
@@ -63,6 +64,7 @@ __all__ = [
     "ExtendOutcome",
     "Extended",
     "FencedError",
+    "FencingGate",
     "Indeterminate",
     "LeaderElector",
     "LeaderGroupState",
@@ -86,6 +88,8 @@ __all__ = [
     "connect",
     "current_lease",
     "extend_lease",
+    "fenced_sql",
+    "fencing_headers",
     "join",
     "local",
 ]
