@@ -29,8 +29,6 @@ from cluster.storage.record import RECORD_BYTES
 from .simdisk import SimDisk
 from .simenv import SimEnv
 
-pytestmark = pytest.mark.fast
-
 COMMANDS = st.binary(max_size=30) | st.integers(0, 700).map(bytes)
 
 
@@ -166,7 +164,9 @@ class OnThisDisk(JournalMachine):
         shutil.rmtree(self.path)
 
 
-@pytest.mark.parametrize(("machine", "examples"), [(InMemory, 40), (OnSimDisk, 60), (OnThisDisk, 8)])
+@pytest.mark.parametrize(
+    ("machine", "examples"), [pytest.param(InMemory, 40, marks=pytest.mark.fast), (OnSimDisk, 60), (OnThisDisk, 8)]
+)
 def test_it_is_the_same_list_everywhere(machine: type[JournalMachine], examples: int) -> None:
     run_state_machine_as_test(
         machine,
@@ -180,6 +180,7 @@ def test_it_is_the_same_list_everywhere(machine: type[JournalMachine], examples:
     )
 
 
+@pytest.mark.fast
 def test_an_entry_that_does_not_follow_is_refused_and_changes_nothing() -> None:
     storage = open_storage(SimEnv(SimDisk(), random.Random(1)).port, None, "memory")
     storage.journal.add(b"a", 7, 1)
@@ -195,6 +196,7 @@ def test_an_entry_that_does_not_follow_is_refused_and_changes_nothing() -> None:
     assert storage.journal[:] == [(b"c", 7, 2)]
 
 
+@pytest.mark.fast
 def test_cleared_it_takes_any_index() -> None:
     drive = SimDisk()
     env = SimEnv(drive, random.Random(1))
@@ -210,6 +212,7 @@ def test_cleared_it_takes_any_index() -> None:
     assert storage.journal[:] == [(b"a", 1, 0)]
 
 
+@pytest.mark.fast
 def test_term_and_vote_are_metas() -> None:
     storage = open_storage(SimEnv(SimDisk(), random.Random(1)).port, None, "memory")
     storage.journal.setCurrentTerm(4, "a")
@@ -219,6 +222,7 @@ def test_term_and_vote_are_metas() -> None:
     assert storage.journal.getVotedForNodeId() is None
 
 
+@pytest.mark.fast
 def test_the_commit_index_is_never_kept() -> None:
     storage = open_storage(SimEnv(SimDisk(), random.Random(1)).port, None, "memory")
     assert storage.journal.getRaftCommitIndex() == 1

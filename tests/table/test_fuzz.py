@@ -115,7 +115,6 @@ def test_any_bytes_are_answered__I7(data: bytes) -> None:
             assert (replies, events, table.snapshot()) == (b"", b"", before)
 
 
-@pytest.mark.fast
 @given(st.lists(st.binary(max_size=60), max_size=8), st.integers(-(2**63), 2**63 - 1))
 @settings(max_examples=300, derandomize=True, database=None, deadline=None)
 def test_any_bytes_in_place_of_operations_are_answered_as_the_model_does__I7(
@@ -141,7 +140,6 @@ def test_damaged_batches_are_answered_as_the_model_does__I7(seed: int) -> None:
     play_damaged_batches(seed, 400)
 
 
-@pytest.mark.fast
 def test_a_damaged_snapshot_is_taken_whole_or_not_at_all__I6() -> None:
     assert sum(restore_damaged_states(seed, 150) for seed in range(8)) > 100
 
