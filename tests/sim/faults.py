@@ -10,7 +10,7 @@ import errno
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
-from tests.sim import plots
+from tests.sim import plots, registry
 from tests.sim.coverage import state_of
 from tests.sim.node import SimNode, restarted
 from tests.sim.world import World
@@ -30,7 +30,7 @@ class Faults:
             (2, self.slow_node), (1, self.drift), (1, self.wall_step), (2, self.stall_disk), (1, self.disk_full),
             (1, self.disk_error), (1, self.wipe), (1, self.overload), (1, self.handover),
         ]  # fmt: skip
-        self._kinds += [(1, partial(plot, world, self.count)) for plot in plots.ALL]
+        self._kinds += [(fault.weight, partial(fault.play, world, self.count)) for fault in registry.FAULTS]
         self._calm: list[Kind] = [partial(plots.calm, world, self.count, pause=pause) for pause in (True, False)]
 
     async def run(self, until: float) -> None:

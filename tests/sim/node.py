@@ -124,9 +124,13 @@ class SimNode:
             raise
 
     def _elected(self, term: int) -> None:
+        """Nobody of an earlier term may answer from memory any more. One of a later term may: this election was won too late, by a vote
+        that was long under way, and its winner commits nothing."""
         self.world.observer.elected(self.name, term)
         for other in self.world.nodes:
-            if other is not self and other.node is not None and other.node.raft.has_fresh_majority():
+            if other is self or other.node is None or other.adapter.term > term:
+                continue
+            if other.node.raft.has_fresh_majority():
                 raise Violation(f"{self.name} leads in term {term} while {other.name} may still answer from memory")
 
     def _heard(self, operation: list[Any]) -> None:

@@ -6,14 +6,16 @@ Knows: what must happen in which order. Must not know: what would go wrong if a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from tests.sim.kinds import Count, Fault
 from tests.sim.node import SimNode, restarted
+from tests.sim.rounds import NAMES
 from tests.sim.violation import Violation
-from tests.sim.worker import NAMES
-from tests.sim.world import World
 
-Count = Callable[..., None]
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
 STEP_DOWN_S = 1.5
 """Two election timeouts and a heartbeat."""
 
@@ -173,7 +175,14 @@ async def wiped_and_alone(world: World, count: Count) -> None:
         await restarted(node)
 
 
-ALL = (sleeping_requests, deposed_leader, split_reign, quick_restart, power_under_stall, wiped_and_alone)
+FAULTS: tuple[Fault, ...] = (
+    Fault(("sleeping requests",), 1, sleeping_requests),
+    Fault(("deposed leader",), 1, deposed_leader),
+    Fault(("split reign",), 1, split_reign),
+    Fault(("quick restart",), 1, quick_restart),
+    Fault(("power cut under a stall",), 1, power_under_stall),
+    Fault(("wiped and alone",), 1, wiped_and_alone),
+)
 """Those that may come beside other faults."""
 
 

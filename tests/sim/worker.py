@@ -1,6 +1,6 @@
-"""Client processes of the simulation: they contend, hold, extend, look, and let go.
+"""Client processes of the simulation, whose calls and returns are written down; what they do is in ``rounds``.
 
-Knows: the client's verbs, what workers do and write down of it. Must not know: faults, nodes, what is right.
+Knows: the client's verbs, and what is written down of each. Must not know: faults, nodes, what is right.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from cluster.client.errands import AbandonCall, ReleaseCall
 from cluster.errors import CoordinationError, Indeterminate, LeaseLostError, Unavailable
 from cluster.opcodes import Status
 from tests.sim.host import Host
+from tests.sim.rounds import WORK
 from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-NAMES = ("nightly", "report", "poll")
-SLOTS = "slots"
 _ENDED = (Status.OK, Status.NOT_HELD)
 
 
@@ -112,31 +111,8 @@ class Worker:
             await asyncio.sleep(self.rng.expovariate(1 / 0.05))
 
     async def _one_round(self) -> None:
-        rng = self.rng
-        what = rng.random()
-        if what < 0.1:
-            await self.read(rng.choice((*NAMES, SLOTS)))
-            return
-        slots = what < 0.3
-        lease_s = rng.choice([0.3, 0.8, 2.0])
-        arguments: dict[str, Any] = {
-            "lease_time": lease_s,
-            "wait_time": rng.choice([0.0, 0.0, 0.2, 3.0, 9.0]),
-            "auto_extend": rng.random() < 0.4,
-            "timeout": 2.0,
-        }
-        if slots:
-            arguments["max_leaders"] = rng.choice([2, 2, 3])
-        if rng.random() < 0.1:
-            arguments["min_lease_time"] = lease_s / 2
-        names = [SLOTS] if slots else [rng.choice(NAMES)]
-        if not slots and rng.random() < 0.1:
-            names = list(NAMES[:2])
-        leases = await self.acquire(names, arguments)
-        for lease in leases:
-            self.world.observer.acknowledged(lease.name, lease.token)
-        if leases:
-            await asyncio.gather(*(self._hold(lease, arguments) for lease in leases))
+        kind = self.rng.choices(WORK, [work.share for work in WORK])[0]
+        await kind.play(self)
 
     async def look_around(self, name: str) -> None:
         """Read, and try to get, without waiting; whatever comes of it is written down."""
@@ -193,22 +169,6 @@ class Worker:
             history.returned(number, _result(error))
             raise
         history.returned(number, "ok", slots=[[leader.slot, leader.token] for leader in state.leaders])
-
-    async def _hold(self, lease: Any, arguments: dict[str, Any]) -> None:
-        rng, lease_s = self.rng, arguments["lease_time"]
-        for _ in range(rng.randint(1, 4)):
-            await asyncio.sleep(rng.expovariate(1 / (lease_s / 3)))
-            await self.host.awake()
-            if not self.look(lease):
-                break
-            if rng.random() < 0.3:
-                await lease.extend(rng.choice([None, lease_s / 3 + 0.1, lease_s * 2]))
-        if rng.random() < 0.2:
-            # A job that forgot about the time: the lease runs out, or is renewed until this process lets go.
-            await asyncio.sleep(lease_s)
-            await self.host.awake()
-            self.look(lease)
-        await self.release(lease, arguments)
 
     def look(self, lease: Any) -> bool:
         held: bool = lease.confidence != "lost"

@@ -21,9 +21,10 @@ from tests.sim.model_table import fresh_table
 from tests.sim.network import Network
 from tests.sim.node import SimNode, restarted
 from tests.sim.observer import Observer
+from tests.sim.rounds import NAMES
 from tests.sim.shape import Shape
 from tests.sim.violation import Violation
-from tests.sim.worker import NAMES, Worker
+from tests.sim.worker import Worker
 
 PORT = 7001
 SETTLE_S = 30.0
