@@ -1,6 +1,6 @@
 """``python -m tests.sim --seed N``: play seeds and say what happened.
 
-Knows: how to play many seeds, on several cores. Must not know: what is checked.
+Knows: the command line. Must not know: how seeds are played, what is checked.
 """
 
 from __future__ import annotations
@@ -9,93 +9,49 @@ import argparse
 import logging
 import sys
 import time
-import traceback
-from collections import Counter
-from collections.abc import Iterator
-from functools import partial
-from itertools import count
-from multiprocessing import Pool
+from contextlib import closing, suppress
+from math import inf
 from pathlib import Path
-from typing import NamedTuple
 
-from tests.sim.coverage import NOT_MADE, not_covered, summary
-from tests.sim.run import Verdict, run
+from tests.sim.campaign import SEED_LIMIT_S, Campaign, conduct, outcomes
 
-CORES = 2
+WORKERS = 2
 
 
-class Outcome(NamedTuple):
-    seed: int
-    verdict: Verdict | None
-    failure: str
-
-
-def play(seed: int, seconds: float, nodes: int, history: str) -> Outcome:
-    """One seed; what went wrong is text."""
-    try:
-        return Outcome(
-            seed, run(seed, seconds, nodes, history=Path(history.format(seed=seed)) if history else None), ""
-        )
-    except Exception:
-        return Outcome(seed, None, traceback.format_exc())
-
-
-def command(seed: int, seconds: float = 20.0, nodes: int = 0) -> str:
-    """What plays this seed again."""
-    return f"python -m tests.sim --seed {seed} --seconds {seconds:g} --nodes {nodes} --log"
-
-
-def _quiet() -> None:
-    logging.basicConfig(level=logging.CRITICAL + 1)
-
-
-def _outcomes(args: argparse.Namespace) -> Iterator[Outcome]:
-    work = partial(play, seconds=args.seconds, nodes=args.nodes, history=args.history)
-    if not args.hours:
-        yield from map(work, range(args.seed, args.seed + args.count))
-        return
-    until = time.monotonic() + args.hours * 3600
-    with Pool(CORES, _quiet) as pool:
-        for start in count(args.seed, CORES * 8):
-            yield from pool.imap(work, range(start, start + CORES * 8))
-            if time.monotonic() >= until:
-                return
-
-
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1, help="how many seeds from there on")
-    parser.add_argument("--hours", type=float, default=0.0, help="instead of --count: go on for so long, on two cores")
+    parser.add_argument("--hours", type=float, default=0.0, help="instead of --count: go on for so long")
+    parser.add_argument(
+        "--workers", type=int, default=None, help=f"processes; 0: this one; with --hours {WORKERS}, else 0"
+    )
+    parser.add_argument(
+        "--results", type=Path, help="outcomes are appended to this file, and seeds that are in it not played again"
+    )
     parser.add_argument("--seconds", type=float, default=20.0, help="simulated seconds with faults, for each seed")
+    parser.add_argument(
+        "--limit", type=float, default=SEED_LIMIT_S, help="a seed that takes a process longer, in seconds, hangs"
+    )
     parser.add_argument("--nodes", type=int, default=0, help="0: as the seed says")
     parser.add_argument(
         "--history", default="", metavar="FILE", help="where a failed seed's history goes; {seed} is its number"
     )
     parser.add_argument("--log", action="store_true", help="show the nodes' and clients' logs")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO if args.log else logging.CRITICAL + 1, format="%(name)s %(message)s")
-    total: Counter[str] = Counter()
-    simulated, played, failed, began = 0.0, 0, [], time.perf_counter()
-    for seed, verdict, failure in _outcomes(args):
-        played += 1
-        if verdict is None:
-            failed.append(seed)
-            sys.stdout.write(f"seed {seed} FAILED; again: {command(seed, args.seconds, args.nodes)}\n{failure}")
-            sys.stdout.flush()
-            continue
-        if args.count == 1 and not args.hours:
-            sys.stdout.write(f"log {verdict.fingerprint}\n")
-        simulated += verdict.seconds
-        total += verdict.counts
-    for what, number in summary(total):
-        sys.stdout.write(f"{number:8} {what}\n")
-    sys.stdout.write("".join(f"not covered: {what}\n" for what in [*not_covered(total), *NOT_MADE]))
-    took = time.perf_counter() - began
-    sys.stdout.write(
-        f"{played} seeds, {simulated:.0f} simulated seconds in {took:.1f} s, {len(failed)} failed {failed or ''}\n"
-    )
-    return 1 if failed else 0
+    campaign = Campaign(args.results)
+    workers = args.workers if args.workers is not None else WORKERS if args.hours else 0
+    seeds = campaign.seeds(args.seed, None if args.hours else args.count)
+    jobs = ({"seed": seed, "seconds": args.seconds, "nodes": args.nodes, "history": args.history} for seed in seeds)
+    until = time.monotonic() + args.hours * 3600 if args.hours else inf
+    # Whoever interrupts it wants to know how far it came.
+    with closing(outcomes(jobs, workers, args.limit)) as found, suppress(KeyboardInterrupt):
+        conduct(campaign, found, args.seconds, args.nodes, until)
+    if len(campaign.played) == 1:
+        sys.stdout.write(f"log {campaign.fingerprint}\n")
+    sys.stdout.write(campaign.summary())
+    return 1 if campaign.failed else 0
 
 
 if __name__ == "__main__":

@@ -70,5 +70,22 @@ def not_covered(counts: Counter[str]) -> list[str]:
     return missing
 
 
-def summary(counts: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(counts.items())
+_COLUMNS = ("leader", "follower", "joining", "down", "election", "transfer", "held")
+
+
+def table(counts: Counter[str]) -> str:
+    """Every kind of fault, how often it came, how often with which word of ``state_of``; then all else that was counted."""
+    kinds: dict[str, Counter[str]] = {name: Counter() for name in _all_kinds()}
+    for key, number in counts.items():
+        if key.startswith("fault "):
+            kind, _, state = key.removeprefix("fault ").partition(": ")
+            kinds.setdefault(kind, Counter()).update(dict.fromkeys(["all", *state.split()], number))
+    lines = [f"{'fault':28}" + "".join(f"{column:>10}" for column in ("all", *_COLUMNS))]
+    for kind, met in sorted(kinds.items()):
+        lines.append(f"{kind:28}" + "".join(f"{met[column]:10}" for column in ("all", *_COLUMNS)))
+    lines += [f"{number:8} {what}" for what, number in sorted(counts.items()) if not what.startswith("fault ")]
+    return "\n".join(lines) + "\n"
+
+
+def _all_kinds() -> list[str]:
+    return [*ON_NODES, *ELSEWHERE, *(name for fault in FAULTS for name in fault.names)]

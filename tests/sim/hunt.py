@@ -9,15 +9,14 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
-from multiprocessing import Pool
+from contextlib import closing
+from typing import Any
 
-from tests.sim import mutants, mutants_raft
+from tests.sim import crew, mutants, mutants_raft
+from tests.sim.campaign import SEED_LIMIT_S
 from tests.sim.run import run
 
 SEEDS_MAX = 500
-ROUNDS = (0, 8, 40, 150, SEEDS_MAX)
-"""All mutants get their first seeds before any gets more."""
 ALL: dict[str, mutants.Mutant] = {**mutants.MUTANTS, **mutants_raft.MUTANTS}
 
 
@@ -32,28 +31,24 @@ def first_seed(name: str, seeds: int = SEEDS_MAX, first: int = 0) -> tuple[int, 
     return None
 
 
-def _hunt(job: tuple[str, int, int]) -> tuple[str, tuple[int, str] | None]:
-    name, seeds, first = job
-    return name, first_seed(name, seeds, first)
-
-
-def _quiet() -> None:
-    logging.basicConfig(level=logging.CRITICAL + 1)
+def work(job: dict[str, Any]) -> tuple[int, str] | None:
+    """In a child: one seed under one mutant."""
+    logging.disable(logging.CRITICAL)
+    return first_seed(job["name"], 1, job["seed"])
 
 
 def hunt(names: list[str], seeds: int, cores: int) -> Iterator[tuple[str, tuple[int, str] | None]]:
-    """Each mutant once: as soon as it is found, or at the end."""
-    with Pool(cores, _quiet) as pool:
-        left = names
-        for begin, end in pairwise(ROUNDS):
-            jobs = [(name, min(end, seeds) - begin, begin) for name in left if seeds > begin]
-            missed = []
-            for name, found in pool.imap_unordered(_hunt, jobs):
-                if found is None:
-                    missed.append(name)
-                else:
-                    yield name, found
-            left = missed or ([] if jobs else left)
+    """Each mutant once: as soon as it is found, or at the end. All mutants get their first seeds before any gets more."""
+    left = dict.fromkeys(names)
+    jobs = ({"name": name, "seed": seed} for seed in range(seeds) for name in names if name in left)
+    with closing(crew.Crew(crew.command_of(work), cores, SEED_LIMIT_S).run(jobs)) as all_done:
+        for done in all_done:
+            name = done.job["name"]
+            # A process that dies or hangs shows the mutant too.
+            found = (done.job["seed"], done.trouble) if done.trouble else done.answer
+            if found is not None and name in left:
+                del left[name]
+                yield name, (found[0], found[1])
     for name in left:
         yield name, None
 

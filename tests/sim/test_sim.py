@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.__main__ import command
+from tests.sim.campaign import command
 from tests.sim.run import run
 
 DEFAULT_SEEDS = 40
