@@ -22,6 +22,7 @@ class Op(IntEnum):
     INIT = 11
     SESSION_OPEN = 12
     CHECK = 13
+    RESTORE = 31
 
     PING = 64
     STATE = 65

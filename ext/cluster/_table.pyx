@@ -13,6 +13,7 @@ The class below is the only thing that Python sees; everything behind it works o
     table/index.pxi       names and ids to records    table/operations.pxi  everything else
     table/heap.pxi        what ends next              table/batches.pxi     header, epoch, time
     table/records.pxi     leases, sessions, the table table/snapshot, frozen, restore, looking.pxi
+    table/backup.pxi      what ends when a state is restored
 
 Invariants I1 to I7 of ``docs/architecture.md`` are cited where they are kept.
 """
@@ -31,6 +32,7 @@ include "table/lifecycle.pxi"
 include "table/requests.pxi"
 include "table/answers.pxi"
 include "table/granting.pxi"
+include "table/backup.pxi"
 include "table/operations.pxi"
 include "table/batches.pxi"
 include "table/snapshot.pxi"
@@ -195,6 +197,16 @@ cdef class LeaseTable:
     def next_token(self):
         """The token of the next grant (I2)."""
         return self.table.next_token
+
+    @property
+    def grants_from(self):
+        """Nothing is granted before this cluster time; 0 if this state was never restored from a backup."""
+        return self.table.grants_from
+
+    @property
+    def longest_ms(self):
+        """The longest lease time ever in use."""
+        return self.table.longest_ms
 
     @property
     def lease_count(self):

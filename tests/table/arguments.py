@@ -15,6 +15,7 @@ NAME = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_\-:./]{0,254}")
 # What each operation's arguments are: u unsigned integer, b bytes, l list of bytes, s slot (an unsigned integer or nil), t truth value.
 SHAPES = {
     1: "bbuuuubb", 2: "bluuuubb", 3: "bbuu", 4: "u", 5: "bbuu", 6: "bb", 7: "bst", 8: "", 9: "u", 10: "", 11: "bu", 12: "ub", 13: "bbu",
+    31: "u",
 }  # fmt: skip
 
 
@@ -79,5 +80,6 @@ def ranges(code: int, arguments: list[Any]) -> list[Any]:
         11: [acq_id, lambda value: value <= limits.WALL_MAX_MS],
         12: [lease_ms, node_id],
         13: [acq_id, name, anything],
+        31: [lambda value: value <= limits.LEASE_MAX_MS],
     }
     return table[code]

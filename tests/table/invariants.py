@@ -119,6 +119,7 @@ class Witness:
         happened = decode_all(events)
         check_state(after)
         self._check_time(after)
+        self._check_wait(after, happened)
         self._check_answers(batch, answers, happened)
         self._check_sweep(happened, after)
         for event in happened:
@@ -134,6 +135,16 @@ class Witness:
         assert after.epoch >= self.before.epoch, "I3: the epoch went back"
         assert after.level >= self.before.level, "I3: the level went back"
         assert after.next_token >= self.before.next_token, "I2: the token counter went back"
+
+    def _check_wait(self, after: State, happened: list[Any]) -> None:
+        """A state that was restored grants nothing before the longest lease time ever in use has passed."""
+        assert after.grants_from >= self.before.grants_from, "I8: the wait was shortened"
+        if self.before.cluster_id and not after.cluster_id:
+            assert after.grants_from >= after.now + after.longest_ms, "I8: restored without a wait"
+        elif after.grants_from > after.now and self.before.grants_from == after.grants_from:
+            assert GRANTED not in {event[0] for event in happened}, "I8: granted before the wait is over"
+        if after.grants_from and after.cluster_id and not self.before.cluster_id:
+            assert after.grants_from >= after.now + after.longest_ms, "I8: a restored group begins without a wait"
 
     def _check_answers(self, batch: bytes, answers: list[Any], happened: list[Any]) -> None:
         expected = 0

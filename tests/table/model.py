@@ -69,12 +69,8 @@ class Model:
         sessions_max: int = limits.SESSIONS_MAX,
         sweep_max: int = limits.SWEEP_MAX_PER_BATCH,
     ) -> None:
-        self.leases_max, self.text_max, self.sessions_max, self.sweep_max = (
-            leases_max,
-            text_max,
-            sessions_max,
-            sweep_max,
-        )
+        self.leases_max, self.text_max = leases_max, text_max
+        self.sessions_max, self.sweep_max = sessions_max, sweep_max
         self.level, self.epoch, self.now, self.next_token = 1, 0, 0, 1
         self.cluster_id, self.grants_from, self.longest_ms = b"", 0, 0
         self.leases: list[Lease] = []
@@ -128,6 +124,7 @@ class Model:
         handlers: dict[int, Any] = {
             1: self.acquire, 2: self.acquire_all, 3: self.extend, 4: self.session_renew, 5: self.release, 6: self.abandon, 7: self.revoke,
             9: self.format_level, 10: lambda: [OK], 11: self.init, 12: self.session_open, 13: self.check,
+            31: self.end_for_restore,
         }  # fmt: skip
         answer: list[Any] = handlers[code](*arguments)
         return answer
@@ -351,7 +348,23 @@ class Model:
         if not self.cluster_id:
             self.cluster_id = cluster_id
             self.next_token = max(self.next_token, (wall_ms // 1000) << 21)
+            if self.grants_from:
+                self.wait_for_holders()
         return [OK, self.cluster_id, self.next_token]
+
+    def end_for_restore(self, lease_ms: int) -> list[Any]:
+        for lease in sorted(self.leases, key=lambda lease: (self.ends(lease), lease.token)):
+            if self.ends(lease) > self.now:
+                self.remove(lease, FREED)
+            else:
+                self.expire(lease)
+        self.sessions = {}
+        self.cluster_id, self.longest_ms = b"", max(self.longest_ms, lease_ms)
+        self.wait_for_holders()
+        return [OK, self.grants_from - self.now]
+
+    def wait_for_holders(self) -> None:
+        self.grants_from = max(self.grants_from, self.now + self.longest_ms)
 
     def format_level(self, level: int) -> list[Any]:
         self.level = max(self.level, level)
@@ -371,23 +384,14 @@ class Model:
             for lease in sorted(self.leases, key=lambda lease: lease.token)
         ]  # fmt: skip
         head = [
-            b"tenure table",
-            self.level,
-            self.epoch,
-            self.now,
-            self.next_token,
-            self.cluster_id,
-            self.grants_from,
-            self.longest_ms,
-        ]
+            b"tenure table", self.level, self.epoch, self.now, self.next_token, self.cluster_id, self.grants_from, self.longest_ms,
+        ]  # fmt: skip
         return pack([*head, sessions, leases])
 
     def restore(self, data: bytes) -> None:
         """Only what ``snapshot`` made: nothing is checked."""
         state, _ = decode(data)
-        self.level, self.epoch, self.now, self.next_token, self.cluster_id, self.grants_from, self.longest_ms = state[
-            1:8
-        ]
+        (self.level, self.epoch, self.now, self.next_token, self.cluster_id, self.grants_from, self.longest_ms) = state[1:8]
         self.sessions = {row[0]: Session(row[0], row[1], row[2], row[4], row[3]) for row in state[8]}
         self.leases = []
         for row in state[9]:

@@ -113,6 +113,27 @@ class DeadCountsAsLive(Model):
         return next((lease for lease in self.occupants(name) if lease.acq_id == acq_id), None)
 
 
+class RestoresWithoutTheWait(Model):
+    def wait_for_holders(self) -> None:
+        self.grants_from = max(self.grants_from, self.now)
+
+
+class RestoresWithItsLeases(Model):
+    def end_for_restore(self, lease_ms: int) -> list[Any]:
+        kept, sessions = list(self.leases), dict(self.sessions)
+        answer = super().end_for_restore(lease_ms)
+        self.leases, self.sessions = kept, sessions
+        return answer
+
+
+class WaitsFromTheBackupOnly(Model):
+    def init(self, cluster_id: bytes, wall_ms: int) -> list[Any]:
+        before = self.grants_from
+        answer = super().init(cluster_id, wall_ms)
+        self.grants_from = before
+        return answer
+
+
 class EarlyEndFreesAtOnce(Model):
     def release(self, acq_id: bytes, name: bytes, token: int, outcome: int) -> list[Any]:
         lease = self.holder(acq_id, name, token)
@@ -171,6 +192,7 @@ BREAKS_AN_INVARIANT: dict[type[Model], str] = {
     RevokedIsExtended: "I4",
     AskedAgainGrantsAgain: "I5",
     RefusalTakesAToken: "I4",
+    RestoresWithoutTheWait: "I8",
     AllButNotNone: "I4: granted, and nobody was told",
     TimeFollowsTheStamp: "I3",
 }

@@ -85,6 +85,8 @@ class Author:
                 self.tokens.extend((asked[1], name, grant[0]) for name, grant in zip(asked[2], answer[1], strict=True))
             elif asked[0] == 12:
                 self.sessions.append(answer[1])
+            elif asked[0] == 31 and self.rng.randrange(4):
+                self.stamp += answer[1]  # Else little would be granted in the rest of the script.
         del self.tokens[:-12], self.sessions[:-5]
 
     def operation(self) -> list[Any]:
@@ -109,6 +111,8 @@ class Author:
             return [12, rng.choice(LEASES_MS), self._node()]
         if kind < 92:
             return [13, *self._holding()]
+        if kind == 99 and rng.randrange(2):
+            return [31, rng.choice([0, 0, 200, limits.LEASE_MAX_MS + 1])]
         others: list[list[Any]] = [
             [8], [9, rng.choice([0, 1, 1, 256, 2**64 - 1])], [10],
             [11, rng.choice([b"c" * 16, b"d" * 16, b""]), rng.choice([0, 5_000, 2**50])],

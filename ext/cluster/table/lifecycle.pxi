@@ -116,12 +116,12 @@ cdef bint tighten_session_ends(Table *t, int64_t until) noexcept nogil:
     return False
 
 
-cdef void end_sessions(Table *t) noexcept nogil:
-    """Forget every session that is over. Leases that hang on one keep it as a record until they are swept."""
+cdef void end_sessions(Table *t, int64_t until) noexcept nogil:
+    """Forget every session that is over at ``until``. Leases that hang on one keep it as a record until they are swept."""
     cdef uint32_t ref
     cdef uint64_t id
     cdef Session *s
-    while tighten_session_ends(t, t.time_ms):
+    while tighten_session_ends(t, until):
         ref = entry_at(&t.session_ends, 0).ref ^ SESSION_BIT
         s = session_at(&t.arena, ref)
         id = s.id
@@ -181,7 +181,7 @@ cdef void sweep(Table *t) noexcept nogil:
     """Expire what is over, in order of (end, token), up to the cap (I7)."""
     cdef uint32_t left_over = t.sweep_max
     cdef uint32_t ref
-    end_sessions(t)
+    end_sessions(t, t.time_ms)
     while left_over:
         ref = next_to_end(t, t.time_ms)
         if ref == 0:

@@ -50,6 +50,7 @@ cdef enum:  # operations
     INIT = 11
     SESSION_OPEN = 12
     CHECK = 13
+    RESTORE = 31  # the last code there is
 
 cdef enum:  # statuses
     OK = 0

@@ -169,6 +169,7 @@ cdef void init_cluster(Table *t, const Request *r) noexcept nogil:
         memcpy(t.cluster_id, r.id.at, ID_BYTES)
         if floor > t.next_token:
             t.next_token = floor
+        wait_again(t)
     answer_cluster(t)
 
 
@@ -204,6 +205,8 @@ cdef inline void operate(Table *t, const Request *r) noexcept nogil:
         init_cluster(t, r)
     elif operation == RAISE_LEVEL:
         raise_level(t, r)
+    elif operation == RESTORE:
+        end_for_restore(t, r)
     elif operation == TICK:
         answer(t, OK)
     else:  # EPOCH: an epoch entry stands alone in its batch.

@@ -64,7 +64,7 @@ cdef inline uint32_t elements_of(int operation) noexcept nogil:
         return 4
     if operation == ABANDON or operation == INIT or operation == SESSION_OPEN:
         return 3
-    if operation == SESSION_RENEW or operation == RAISE_LEVEL:
+    if operation == SESSION_RENEW or operation == RAISE_LEVEL or operation == RESTORE:
         return 2
     if operation == EPOCH or operation == TICK:
         return 1
@@ -103,6 +103,8 @@ cdef bint read_arguments(Cursor *c, Request *r) noexcept nogil:
         return read_text(c, &r.id) and read_uint(c, &r.wall_ms)
     if operation == RAISE_LEVEL:
         return read_uint(c, &r.level)
+    if operation == RESTORE:
+        return read_uint(c, &r.lease_ms)
     return True  # EPOCH and TICK have none.
 
 
@@ -110,7 +112,7 @@ cdef inline bint read_request(Cursor *c, Request *r) noexcept nogil:
     """Whether the next operation could be read; the cursor then stands after it."""
     cdef uint32_t elements
     cdef uint64_t operation
-    if not read_list(c, &elements) or not read_uint(c, &operation) or operation > CHECK:
+    if not read_list(c, &elements) or not read_uint(c, &operation) or operation > RESTORE:
         return False
     r.operation = <int>operation
     if elements == 0 or elements != elements_of(r.operation):
@@ -184,4 +186,6 @@ cdef int bad_argument(const Request *r) noexcept nogil:
         return 2 if r.node_id.size > NODE_ID_MAX_BYTES else 0
     if operation == RAISE_LEVEL:
         return 1 if r.level < 1 or r.level > 255 else 0
+    if operation == RESTORE:
+        return 1 if r.lease_ms > LEASE_MAX_MS else 0
     return 0
