@@ -50,6 +50,11 @@ def in_forked_children(call: Callable[[], object]) -> None:
         os.register_at_fork(after_in_child=call)
 
 
+def entropy(count: int) -> bytes:
+    """Unpredictable bytes, for what is made where no ``Env`` is at hand."""
+    return os.urandom(count)
+
+
 def default_node_id() -> str:
     """What people see of this process: ``hostname:pid``."""
     return f"{socket.gethostname()}:{os.getpid()}"

@@ -6,7 +6,8 @@ from cluster.client.coordinator import Coordinator
 from cluster.client.core import LostEvent
 from cluster.client.door import Door, TcpDoor
 from cluster.client.host import IoThread
-from cluster.client.lease import AsyncLease, AsyncLeaseSet, Lease, LeaseSet
+from cluster.client.lease import AsyncLease, Lease
+from cluster.client.lease_set import AsyncLeaseSet, LeaseSet
 from cluster.client.values import (
     ClusterStatus,
     Extended,

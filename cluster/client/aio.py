@@ -15,7 +15,8 @@ from cluster.client.coordinator import CLOSE_LIMIT_S
 from cluster.client.engine import refuse_closed
 from cluster.client.errands import PlainCall
 from cluster.client.handoff import LoopWaiter
-from cluster.client.lease import AsyncLease, AsyncLeaseSet
+from cluster.client.lease import AsyncLease
+from cluster.client.lease_set import AsyncLeaseSet
 from cluster.client.port import Port
 from cluster.client.requests import Pages, Requests
 from cluster.client.values import ClusterStatus, LeaderGroupState, LeaderState, LeaseInfo

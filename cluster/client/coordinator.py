@@ -17,7 +17,8 @@ from cluster.client.engine import Engine, refuse_closed
 from cluster.client.errands import PlainCall
 from cluster.client.handoff import ThreadWaiter
 from cluster.client.host import IoThread
-from cluster.client.lease import Lease, LeaseSet
+from cluster.client.lease import Lease
+from cluster.client.lease_set import LeaseSet
 from cluster.client.port import Port
 from cluster.client.values import ClusterStatus, LeaderGroupState, LeaderState, LeaseInfo
 from cluster.ports import Env

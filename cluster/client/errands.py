@@ -104,6 +104,37 @@ class CheckCall(Call):
         self._done(self._core, "unknown", 0.0)
 
 
+class VerifyCall(CheckCall):
+    """Somebody waits to know whether a lease lives: None, or the error that says it does not, or is not known to."""
+
+    def __init__(self, engine: Engine, core: LeaseCore, timeout_s: float, waiter: Waiter) -> None:
+        super().__init__(core, self._told)
+        self._engine = engine
+        self._timeout_s = timeout_s
+        self._waiter = waiter
+
+    @property
+    def about(self) -> str:
+        return f"verify {self._core.shown!r}"
+
+    def begin(self) -> None:
+        self._engine.submit(self, self._engine.clock() + self._timeout_s)
+
+    def _told(self, core: LeaseCore, status: str, deadline: float) -> None:
+        if status == "unknown":
+            trouble = self._engine.trouble_of(self)
+            about, timeout_s = self.about, self._timeout_s
+            self._waiter.finish(None, answers.unanswered(about, timeout_s, trouble, applied_unknown=False, undone=False))
+            return
+        if status != "held":
+            self._engine.lose(core, status)
+        # By this clock it may be over all the same: an answer does not bring a deadline back.
+        self._waiter.finish(None, answers.lost(core.shown, core.token, core.reason) if core.over() else None)
+
+    def stopped(self) -> None:
+        self._waiter.finish(None, answers.closing(self.about))
+
+
 class ExtendCall(Call):
     """Prolong one lease. The waiter gets an ``ExtendOutcome``, never an error: the old deadline holds whatever happens here."""
 

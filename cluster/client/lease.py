@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from cluster.client import answers, checks
 from cluster.client.core import Confidence, LeaseCore, LostEvent
-from cluster.client.errands import ExtendCall, ReleaseCall
+from cluster.client.errands import ExtendCall, ReleaseCall, VerifyCall
 from cluster.client.handoff import LoopWaiter, ThreadWaiter, Waiter
-from cluster.client.values import Extended, ExtendOutcome, NotHeld, Unknown
+from cluster.client.values import ExtendOutcome, NotHeld
 from cluster.errors import CoordinationError
 from cluster.opcodes import Outcome
 
@@ -120,6 +119,16 @@ class Handle:
         call = ExtendCall(port.engine, core, lease_ms, port.timeout_s, waiter)
         return port.hand_over(call.begin)
 
+    def _verifying(self, waiter: Waiter) -> VerifyCall:
+        """Begin to ask the raft group. Raises LeaseLostError if it is over already."""
+        port = self._port
+        port.engine.check_process()
+        self.check()
+        call = VerifyCall(port.engine, self._core, port.timeout_s, waiter)
+        if port.engine.stopped or not port.hand_over(call.begin):
+            raise answers.closing(call.about)
+        return call
+
     def release_soon(self, outcome: Outcome = Outcome.COMPLETED) -> None:
         """Begin to give the name back, and do not wait: for who cannot, such as a coroutine that is being closed.
 
@@ -185,6 +194,24 @@ class Lease(Handle):
         outcome: ExtendOutcome = self._port.wait(waiter)
         return outcome
 
+    def verify(self) -> None:
+        """``check``, and ask the raft group, which answers for the moment between this call and its return.
+
+        Raises:
+            LeaseLostError: it is lost, or was released.
+            Unavailable: no answer within the coordinator's timeout; nothing is known but what ``check`` says.
+            UsageError: called on the coordinator's I/O thread or in a forked child.
+        """
+        port = self._port
+        port.engine.check_blocking()
+        waiter = ThreadWaiter()
+        call = self._verifying(waiter)
+        try:
+            port.wait(waiter)
+        except BaseException:
+            port.hand_over(port.engine.withdraw, call)
+            raise
+
     def release(self, outcome: Outcome = Outcome.COMPLETED) -> bool:
         """Give the name back, now. Idempotent; never frees a successor's lease.
 
@@ -228,7 +255,14 @@ class AsyncLease(Handle):
     Cancelling a task that awaits ``release`` does not stop the release.
     """
 
-    __slots__ = ()
+    __slots__ = ("_twin",)
+
+    def for_threads(self) -> Lease:
+        """The same grant for blocking callers. It lives as long as this handle, so that neither is taken for dropped by itself."""
+        twin: Lease | None = getattr(self, "_twin", None)
+        if twin is None:
+            twin = self._twin = Lease(self._port, self._core)
+        return twin
 
     async def extend(self, lease_time: checks.Seconds | None = None) -> ExtendOutcome:
         """See ``Lease.extend``."""
@@ -237,6 +271,16 @@ class AsyncLease(Handle):
             return NotHeld()
         outcome: ExtendOutcome = await waiter.future
         return outcome
+
+    async def verify(self) -> None:
+        """See ``Lease.verify``."""
+        waiter = LoopWaiter()
+        call = self._verifying(waiter)
+        try:
+            await waiter.future
+        except BaseException:
+            self._port.hand_over(self._port.engine.withdraw, call)
+            raise
 
     async def release(self, outcome: Outcome = Outcome.COMPLETED) -> bool:
         """See ``Lease.release``."""
@@ -263,124 +307,3 @@ class AsyncLease(Handle):
             if error is None and isinstance(failure, ValueError):
                 raise
             self._unreleased(failure)
-
-
-def joined(outcomes: Iterable[ExtendOutcome]) -> ExtendOutcome:
-    """One outcome for all: the worst, and of extensions the shortest."""
-    found = list(outcomes)
-    if any(isinstance(outcome, NotHeld) for outcome in found):
-        return NotHeld()
-    remaining = [outcome.remaining for outcome in found if isinstance(outcome, Extended)]
-    return Extended(min(remaining)) if len(remaining) == len(found) else Unknown()
-
-
-class LeaseSet(tuple[Lease, ...]):
-    """Leases that were granted together, in the order of their names."""
-
-    __slots__ = ()
-
-    def check(self) -> None:
-        """Raises LeaseLostError if any of them is over."""
-        for lease in self:
-            lease.check()
-
-    def extend(self, lease_time: checks.Seconds | None = None) -> ExtendOutcome:
-        """Extend each. ``NotHeld`` if any is over, else ``Unknown`` if any is not known, else the shortest ``Extended``."""
-        waiting: list[tuple[Lease, ThreadWaiter]] = []
-        outcomes: list[ExtendOutcome] = []
-        for lease in self:
-            lease._port.engine.check_blocking()
-            waiter = ThreadWaiter()
-            if lease._extending(lease_time, waiter):
-                waiting.append((lease, waiter))
-            else:
-                outcomes.append(NotHeld())
-        outcomes.extend(lease._port.wait(waiter) for lease, waiter in waiting)
-        return joined(outcomes)
-
-    def release(self, outcome: Outcome = Outcome.COMPLETED) -> bool:
-        """Release each, all under way at once. True if all were held until now. Raises as ``Lease.release``, after all were tried."""
-        waiting: list[tuple[Lease, str, ThreadWaiter]] = []
-        for lease in self:
-            lease._port.engine.check_blocking()
-            waiter = ThreadWaiter()
-            reason = lease._releasing(outcome, waiter)
-            if reason is not None:
-                waiting.append((lease, reason, waiter))
-        ours = len(waiting) == len(self)
-        failure: CoordinationError | None = None
-        for lease, reason, waiter in waiting:
-            try:
-                ours = bool(lease._port.wait(waiter)) and reason != "revoked" and ours
-            except CoordinationError as error:
-                failure = error
-        if failure is not None:
-            raise failure
-        return ours
-
-    def __enter__(self) -> LeaseSet:
-        self.check()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.release(outcome_of(error))
-        except CoordinationError as failure:
-            if error is None and isinstance(failure, ValueError):
-                raise
-            self[0]._unreleased(failure)
-
-
-class AsyncLeaseSet(tuple[AsyncLease, ...]):
-    """``LeaseSet`` for tasks."""
-
-    __slots__ = ()
-
-    def check(self) -> None:
-        """Raises LeaseLostError if any of them is over."""
-        for lease in self:
-            lease.check()
-
-    async def extend(self, lease_time: checks.Seconds | None = None) -> ExtendOutcome:
-        """See ``LeaseSet.extend``."""
-        return joined(await asyncio.gather(*(lease.extend(lease_time) for lease in self)))
-
-    async def release(self, outcome: Outcome = Outcome.COMPLETED) -> bool:
-        """See ``LeaseSet.release``."""
-        # All are under way before the first is waited for, so that a cancelled caller leaves none unreleased.
-        waiting: list[tuple[str, LoopWaiter]] = []
-        for lease in self:
-            waiter = LoopWaiter()
-            reason = lease._releasing(outcome, waiter)
-            if reason is not None:
-                waiting.append((reason, waiter))
-        ours = len(waiting) == len(self)
-        failure: CoordinationError | None = None
-        try:
-            for reason, waiter in waiting:
-                try:
-                    ours = bool(await waiter.future) and reason != "revoked" and ours
-                except CoordinationError as error:
-                    failure = error
-        finally:
-            for _, waiter in waiting:
-                waiter.future.cancel()
-        if failure is not None:
-            raise failure
-        return ours
-
-    async def __aenter__(self) -> AsyncLeaseSet:
-        self.check()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self.release(outcome_of(error))
-        except CoordinationError as failure:
-            if error is None and isinstance(failure, ValueError):
-                raise
-            self[0]._unreleased(failure)

@@ -40,19 +40,20 @@ from cluster.errors import (
     Unavailable,
     UsageError,
 )
-from tenure import aio, fenced_sql
-from tenure.aio_elector import AsyncLeaderElector
+from tenure import aio, fenced_sql, identity
+from tenure.aio_elector import AsyncLeaderElector, AsyncLeaderGroupElector
 from tenure.context import assert_leader, current_lease, extend_lease
 from tenure.doors import connect, join, local
-from tenure.elector import LeaderElector
+from tenure.elector import LeaderElector, LeaderGroupElector
 from tenure.fencing import FencingGate, fencing_headers
-from tenure.options import ElectionOptions
+from tenure.options import ElectionOptions, GroupElectionOptions
 from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
 
 __all__ = [
     "ActionFailed",
     "AsyncCoordinator",
     "AsyncLeaderElector",
+    "AsyncLeaderGroupElector",
     "AsyncLease",
     "AsyncLeaseSet",
     "AuthenticationError",
@@ -65,8 +66,10 @@ __all__ = [
     "Extended",
     "FencedError",
     "FencingGate",
+    "GroupElectionOptions",
     "Indeterminate",
     "LeaderElector",
+    "LeaderGroupElector",
     "LeaderGroupState",
     "LeaderInfo",
     "LeaderState",
@@ -90,6 +93,7 @@ __all__ = [
     "extend_lease",
     "fenced_sql",
     "fencing_headers",
+    "identity",
     "join",
     "local",
 ]

@@ -12,18 +12,69 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
-from cluster.client import AsyncLease
+from cluster.client import AsyncCoordinator, AsyncLease
 from cluster.errors import CoordinationError
-from tenure._engine import Run
+from tenure import context
+from tenure._asking import holder_of
+from tenure._engine import HOLDER_TIMEOUT_S, Run
+
+Work = Callable[[Run[Any], AsyncLease], Coroutine[Any, Any, None]]
 
 log = logging.getLogger(__name__)
 
 _LOST = "the lease was lost"
 # Besides a cancellation, what a signal handler may raise while a task takes a step.
 _GIVING_UP = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
+
+
+async def lead(run: Run[Any], aio: AsyncCoordinator, request: dict[str, Any], work: Work, *, cancels: bool) -> None:
+    """Acquire, work, release: the one order of every form that does not run in its caller's thread.
+
+    Args:
+        run: of the name that is stored.
+        request: the options of ``acquire``.
+        work: makes the child's coroutine. It asks ``run.may_begin`` first, and writes down how the work ended.
+        cancels: cancel the work once when the lease is lost.
+
+    Raises:
+        CoordinationError: of the acquisition.
+        BaseException: the caller's cancellation while it waits; later it is kept in ``run.given_up``.
+    """
+    lease = await aio.acquire(run.name, **request)
+    if lease is None:
+        return
+    # Nothing is awaited between the grant and the ``try``, so no cancellation comes between them.
+    run.granted(lease)
+    try:
+        await _work(run, lease, work, cancels)
+    finally:
+        await give_back(run, lease)
+
+
+async def _work(run: Run[Any], lease: AsyncLease, work: Work, cancels: bool) -> None:
+    context.push(lease)
+    try:
+        task = asyncio.get_running_loop().create_task(work(run, lease), name=f"tenure {run.name}")
+    finally:
+        context.remove(lease)
+    keep_private(task)
+    try:
+        await attend(run, lease, task, cancels=cancels)
+    except GeneratorExit:
+        leave(run, lease, task)
+        raise
+
+
+async def find_holder(run: Run[Any], aio: AsyncCoordinator) -> None:
+    """For a run that was skipped: who holds the name, if that can be found out."""
+    try:
+        run.holder = holder_of(await aio.state(run.name, timeout=HOLDER_TIMEOUT_S))
+    except CoordinationError as error:
+        # The run was skipped either way; who holds the name is for people to read.
+        log.debug("holder.unknown name=%s error=%s", run.name, error)
 
 
 def keep_private(task: asyncio.Task[None]) -> None:

@@ -10,14 +10,14 @@ import functools
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, ParamSpec
 
-from cluster.client import AsyncLease, Coordinator, ExtendOutcome, connect_async
+from cluster.client import Coordinator, ExtendOutcome, connect_async
 from cluster.client.checks import Seconds
 from cluster.embedded import off_loop
-from cluster.errors import UsageError
 from tenure import doors
-from tenure.context import assert_leader
+from tenure.context import assert_leader_async as assert_leader
+from tenure.context import for_tasks
 
-__all__ = ["connect", "extend_lease", "join"]
+__all__ = ["assert_leader", "connect", "extend_lease", "join"]
 
 P = ParamSpec("P")
 
@@ -43,7 +43,4 @@ join = _twin(doors.join)
 
 async def extend_lease(lease_time: Seconds, name: str | None = None) -> ExtendOutcome:
     """``tenure.extend_lease`` for the action of an ``AsyncLeaderElector``."""
-    lease = assert_leader(name)
-    if not isinstance(lease, AsyncLease):
-        raise UsageError(f"{lease.name!r} is led by blocking code", "use tenure.extend_lease there")
-    return await lease.extend(lease_time)
+    return await for_tasks(await assert_leader(name), "tenure.extend_lease").extend(lease_time)

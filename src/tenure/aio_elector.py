@@ -1,23 +1,23 @@
-"""The asyncio elector: the action runs as a child task of its caller.
+"""The asyncio forms: the action runs as a child task of its caller.
 
-Knows: the order acquire, run, release, for tasks. Must not know: what an ending means (``_engine``), cancellations (``_aio``), how a
-lease travels (the coordinator).
+Knows: what an asyncio action is, and the body of an ``async with``. Must not know: what an ending means (``_engine``), cancellations
+(``_aio``), names and options (``_asking``), how a lease travels (the coordinator).
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Generic, Literal, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
-from cluster.client import AsyncLease, Coordinator, LeaderState
-from cluster.errors import CoordinationError, UsageError
+from cluster.client import AsyncLease, LeaderGroupState, LeaderState
+from cluster.errors import UsageError
 from tenure import context
 from tenure._actions import check_async, not_awaitable
-from tenure._aio import BodyCancel, attend, give_back, keep_private, leave
-from tenure._engine import HOLDER_TIMEOUT_S, Run, not_granted
-from tenure.options import ElectionOptions
+from tenure._aio import BodyCancel, find_holder, give_back, lead
+from tenure._asking import Asking, ManyLeaders, OneLeader, Opt
+from tenure._engine import Run, not_granted
+from tenure.options import ElectionOptions, GroupElectionOptions
 from tenure.results import RunResult
 
 P = ParamSpec("P")
@@ -25,29 +25,10 @@ T = TypeVar("T")
 L = TypeVar("L", bound="AsyncLease | None")
 
 
-class AsyncLeaderElector:
-    """Run a coroutine function only where its name is granted.
+class Tasks(Asking[Opt]):
+    """The asyncio form, for one leader or a group."""
 
-    One elector may be used by many tasks and loops. It is not reentrant: a nested call for the same name is an ordinary contender.
-    The action runs in a child task: it sees the caller's context variables, and what it sets stays its own.
-
-    Args:
-        coordinator: from ``tenure.join``, ``tenure.connect``, ``tenure.local``, or their twins in ``tenure.aio``.
-        options: see ``ElectionOptions``. ``on_lost`` is ``"cancel"`` unless said otherwise.
-
-    >>> import asyncio, tenure
-    >>> async def report() -> str:
-    ...     return "done"
-    >>> async def main() -> str | None:
-    ...     with tenure.local() as coordinator:
-    ...         return await tenure.AsyncLeaderElector(coordinator).run_if_leader("nightly-report", report)
-    >>> asyncio.run(main())
-    'done'
-    """
-
-    def __init__(self, coordinator: Coordinator, options: ElectionOptions | None = None) -> None:
-        self.options = ElectionOptions() if options is None else options
-        self._coordinator = coordinator
+    _cancellable = True
 
     async def run_if_leader(
         self, name: str, action: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
@@ -84,7 +65,7 @@ class AsyncLeaderElector:
         """
         run = await self._run(name, action, args, kwargs)
         if run.lease is None:
-            run.holder = await self._holder(name)
+            await find_holder(run, self._coordinator.aio)
         return run.result()
 
     @overload
@@ -112,68 +93,20 @@ class AsyncLeaderElector:
         """
         return AsyncLeading(self, name, optional)
 
-    async def state(self, name: str) -> LeaderState:
-        """Who leads ``name`` now: a snapshot for people, never for deciding to run."""
-        return await self._coordinator.aio.state(name)
-
-    @property
-    def _cancels(self) -> bool:
-        return self.options.on_lost != "signal"
-
-    async def _acquire(self, name: str) -> AsyncLease | None:
-        options = self.options
-        return await self._coordinator.aio.acquire(
-            name,
-            lease_time=options.lease_time,
-            wait_time=options.wait_time,
-            min_lease_time=options.min_lease_time,
-            auto_extend=options.auto_extend,
-            node_id=options.node_id,
-        )
-
-    async def _holder(self, name: str) -> str | None:
-        try:
-            leader = (await self._coordinator.aio.state(name, timeout=HOLDER_TIMEOUT_S)).leader
-        except CoordinationError:
-            # The run was skipped either way; who holds the name is for people to read.
-            return None
-        return None if leader is None else leader.node_id
+    async def _acquire(self, stored: str) -> AsyncLease | None:
+        return await self._coordinator.aio.acquire(stored, **self._request())
 
     async def _run(
         self, name: str, action: Callable[..., Awaitable[T]], args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Run[T]:
         check_async(action)
-        run: Run[T] = Run(name)
-        lease = await self._acquire(name)
-        if lease is None:
-            return run
-        # Nothing is awaited between the grant and the ``try``, so no cancellation comes between them.
-        run.granted(lease)
-        try:
-            await self._work(run, lease, action, args, kwargs)
-        finally:
-            await give_back(run, lease)
-        return run
+        run: Run[T] = Run(self._stored(name))
 
-    async def _work(
-        self,
-        run: Run[T],
-        lease: AsyncLease,
-        action: Callable[..., Awaitable[T]],
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-    ) -> None:
-        context.push(lease)
-        try:
-            task = asyncio.get_running_loop().create_task(_invoke(run, action, args, kwargs), name=f"tenure {run.name}")
-        finally:
-            context.remove(lease)
-        keep_private(task)
-        try:
-            await attend(run, lease, task, cancels=self._cancels)
-        except GeneratorExit:
-            leave(run, lease, task)
-            raise
+        async def work(run: Run[T], lease: AsyncLease) -> None:
+            await _invoke(run, action, args, kwargs)
+
+        await lead(run, self._coordinator.aio, self._request(), work, cancels=self._cancels)
+        return run
 
 
 async def _invoke(
@@ -188,13 +121,53 @@ async def _invoke(
             run.refused = not_awaitable(action, work)
 
 
-class AsyncLeading(Generic[L]):
-    """What ``AsyncLeaderElector.leading`` returns; good for one ``async with``."""
+class AsyncLeaderElector(OneLeader, Tasks[ElectionOptions]):
+    """Run a coroutine function only where its name is granted.
 
-    def __init__(self, elector: AsyncLeaderElector, name: str, optional: bool) -> None:
+    One elector may be used by many tasks and loops. It is not reentrant: a nested call for the same name is an ordinary contender.
+    The action runs in a child task: it sees the caller's context variables, and what it sets stays its own.
+
+    Args:
+        coordinator: from ``tenure.join``, ``tenure.connect``, ``tenure.local``, or their twins in ``tenure.aio``.
+        options: see ``ElectionOptions``. ``on_lost`` is ``"cancel"`` unless said otherwise.
+
+    >>> import asyncio, tenure
+    >>> async def report() -> str:
+    ...     return "done"
+    >>> async def main() -> str | None:
+    ...     with tenure.local() as coordinator:
+    ...         return await tenure.AsyncLeaderElector(coordinator).run_if_leader("nightly-report", report)
+    >>> asyncio.run(main())
+    'done'
+    """
+
+    async def state(self, name: str, *, consistent: bool = False) -> LeaderState:
+        """Who leads ``name`` now: see ``LeaderElector.state``."""
+        return self._shown(name, await self._coordinator.aio.state(self._stored(name), consistent=consistent))
+
+
+class AsyncLeaderGroupElector(ManyLeaders, Tasks[GroupElectionOptions]):
+    """``AsyncLeaderElector`` for up to ``max_leaders`` at once: each leads a slot of its own, under a token of its own.
+
+    Args:
+        coordinator: from ``tenure.join``, ``tenure.connect``, ``tenure.local``, or their twins in ``tenure.aio``.
+        options: see ``GroupElectionOptions``. ``on_lost`` is ``"cancel"`` unless said otherwise.
+    """
+
+    async def group_state(self, name: str, *, consistent: bool = False) -> LeaderGroupState:
+        """Who leads the slots of ``name`` now: see ``LeaderGroupElector.group_state``."""
+        return self._shown_group(
+            name, await self._coordinator.aio.group_state(self._stored(name), consistent=consistent)
+        )
+
+
+class AsyncLeading(Generic[L]):
+    """What ``leading`` of an asyncio elector returns; good for one ``async with``."""
+
+    def __init__(self, elector: Tasks[Any], name: str, optional: bool) -> None:
         self._elector = elector
         self._optional = optional
-        self._run: Run[None] = Run(name)
+        self._run: Run[None] = Run(elector._stored(name))
         self._entered = False
         self._lease: AsyncLease | None = None
         self._cancel: BodyCancel | None = None

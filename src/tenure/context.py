@@ -22,7 +22,7 @@ def current_lease(name: str | None = None) -> AnyLease | None:
     """The lease that this code runs under.
 
     Args:
-        name: the name that was led; None for the innermost, whatever its name.
+        name: the name that was led, as it is stored (a tenant's begins with ``tenant:``); None for the innermost, whatever its name.
 
     Returns:
         The lease, or None outside of an elector's action. It may be lost by now.
@@ -33,23 +33,60 @@ def current_lease(name: str | None = None) -> AnyLease | None:
     return None
 
 
-def assert_leader(name: str | None = None) -> AnyLease:
+def assert_leader(name: str | None = None, *, verify: bool = False) -> AnyLease:
     """Go on only under a lease that is not lost, by this process's own clock.
 
     Args:
         name: as in ``current_lease``.
+        verify: ask the raft group too, at the price of a round trip: the answer is true for a moment between call and return. For
+            blocking code; ``tenure.aio.assert_leader`` is for asyncio.
 
     Raises:
         NotLeaderError: this code runs under no lease on ``name``, or that lease is lost.
+        Unavailable: with ``verify``: the raft group could not be asked in time.
+        UsageError: with ``verify``: in an asyncio action.
     """
+    lease = _required(name)
+    try:
+        lease.check()
+        if verify:
+            for_blocking(lease, "tenure.aio.assert_leader").verify()
+    except LeaseLostError as error:
+        raise NotLeaderError(error.detail, error.hint) from error
+    return lease
+
+
+async def assert_leader_async(name: str | None = None, *, verify: bool = False) -> AnyLease:
+    """``tenure.assert_leader`` for an asyncio action, which can ``verify`` without blocking its loop."""
+    lease = _required(name)
+    try:
+        lease.check()
+        if verify:
+            await for_tasks(lease, "tenure.assert_leader").verify()
+    except LeaseLostError as error:
+        raise NotLeaderError(error.detail, error.hint) from error
+    return lease
+
+
+def _required(name: str | None) -> AnyLease:
     lease = current_lease(name)
     if lease is None:
         wanted = "any name" if name is None else repr(name)
         raise NotLeaderError(f"this code does not run under a lease on {wanted}", "call it from an elector's action")
-    try:
-        lease.check()
-    except LeaseLostError as error:
-        raise NotLeaderError(error.detail, error.hint) from error
+    return lease
+
+
+def for_blocking(lease: AnyLease, instead: str) -> Lease:
+    """The lease, where it may be waited for. Raises UsageError in an asyncio action."""
+    if not isinstance(lease, Lease):
+        raise UsageError(f"{lease.name!r} is led by an asyncio action", f"await {instead} there")
+    return lease
+
+
+def for_tasks(lease: AnyLease, instead: str) -> AsyncLease:
+    """The lease, where it may be awaited. Raises UsageError in blocking code."""
+    if not isinstance(lease, AsyncLease):
+        raise UsageError(f"{lease.name!r} is led by blocking code", f"use {instead} there")
     return lease
 
 
@@ -66,7 +103,7 @@ def remove(lease: AnyLease) -> None:
 def extend_lease(lease_time: Seconds, name: str | None = None) -> ExtendOutcome:
     """Make the lease that this code runs under last ``lease_time`` from now, if that is longer than it lasts anyway.
 
-    For the action of a ``LeaderElector``; ``tenure.aio.extend_lease`` is for asyncio.
+    For actions that run in threads; ``tenure.aio.extend_lease`` is for asyncio.
 
     Args:
         lease_time: seconds, 0.1 to 7 days.
@@ -79,7 +116,4 @@ def extend_lease(lease_time: Seconds, name: str | None = None) -> ExtendOutcome:
         NotLeaderError: this code runs under no lease on ``name``, or that lease is lost.
         UsageError: a bad ``lease_time``, or an asyncio action.
     """
-    lease = assert_leader(name)
-    if not isinstance(lease, Lease):
-        raise UsageError(f"{lease.name!r} is led by an asyncio action", "await tenure.aio.extend_lease there")
-    return lease.extend(lease_time)
+    return for_blocking(assert_leader(name), "tenure.aio.extend_lease").extend(lease_time)

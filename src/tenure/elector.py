@@ -1,7 +1,7 @@
-"""The blocking elector: the action runs in the calling thread.
+"""The blocking forms: the action runs in the calling thread.
 
 Knows: the order acquire, run, release, and that a signal may raise between any two instructions. Must not know: what an ending means
-(``_engine``), how a lease travels (the coordinator).
+(``_engine``), names and options (``_asking``), how a lease travels (the coordinator).
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
-from cluster.client import Coordinator, LeaderState, Lease
+from cluster.client import Lease
 from cluster.errors import CoordinationError, UsageError
 from cluster.opcodes import Outcome
 from tenure import context
 from tenure._actions import check_sync, refuse_late
+from tenure._asking import Asking, Many, One, Opt, holder_of
 from tenure._engine import HOLDER_TIMEOUT_S, Run, lost_error, not_granted
-from tenure.options import ElectionOptions
+from tenure.options import ElectionOptions, GroupElectionOptions
 from tenure.results import RunResult
 
 log = logging.getLogger(__name__)
@@ -28,43 +29,37 @@ T = TypeVar("T")
 L = TypeVar("L", bound="Lease | None")
 
 
-class LeaderElector:
-    """Run a plain function only where its name is granted, in the calling thread.
+class Body(Asking[Opt]):
+    """What every form has that is used from plain threads: ``leading``, for a body in the calling thread."""
 
-    One elector may be used by many threads. It is not reentrant: a nested call for the same name is an ordinary contender.
+    @overload
+    def leading(self, name: str, *, optional: Literal[False] = False) -> Leading[Lease]: ...
+    @overload
+    def leading(self, name: str, *, optional: bool) -> Leading[Lease | None]: ...
+    def leading(self, name: str, *, optional: bool = False) -> Leading[Lease] | Leading[Lease | None]:
+        """A context manager whose body runs in the calling thread while ``name`` is held.
 
-    Args:
-        coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
-        options: see ``ElectionOptions``. A running function cannot be cancelled, so ``on_lost="cancel"`` is refused.
+        The lease is released on every way out of the body, also when the generator around it is closed. The body's own
+        exception wins; a body that ends by itself after its lease was lost ends in ``LeaseLostError``.
 
-    Raises:
-        UsageError: options that a blocking elector cannot honour.
+        Args:
+            name: what to lead.
+            optional: yield None when the name is not granted, instead of raising.
 
-    >>> import tenure
-    >>> with tenure.local() as coordinator:
-    ...     elector = tenure.LeaderElector(coordinator)
-    ...     elector.run_if_leader("nightly-report", lambda: "done")
-    'done'
-    """
+        Raises:
+            NotLeaderError: on entry, when not granted within ``wait_time`` and not ``optional``.
+            Unavailable, Indeterminate, UsageError: on entry.
+            LeaseLostError: on exit.
+        """
+        return Leading(self, name, optional)
 
-    def __init__(self, coordinator: Coordinator, options: ElectionOptions | None = None) -> None:
-        options = ElectionOptions() if options is None else options
-        if options.on_lost == "cancel":
-            raise UsageError(
-                'on_lost is "cancel", and a function in a thread cannot be cancelled',
-                "leave it out and watch current_lease().lost in the action, or use AsyncLeaderElector",
-            )
-        self.options = options
-        self._coordinator = coordinator
+    def _attempt(self) -> Callable[[str], Lease | None]:
         # A ``partial``, which is no Python frame: see ``_run``.
-        self._acquire: Callable[[str], Lease | None] = functools.partial(
-            coordinator.acquire,
-            lease_time=options.lease_time,
-            wait_time=options.wait_time,
-            min_lease_time=options.min_lease_time,
-            auto_extend=options.auto_extend,
-            node_id=options.node_id,
-        )
+        return functools.partial(self._coordinator.acquire, **self._request())
+
+
+class Blocking(Body[Opt]):
+    """The blocking form, for one leader or a group."""
 
     def run_if_leader(self, name: str, action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Run ``action(*args, **kwargs)`` if this caller is granted ``name`` within ``wait_time``.
@@ -96,52 +91,27 @@ class LeaderElector:
         """
         run = self._run(name, action, args, kwargs)
         if run.lease is None:
-            run.holder = self._holder(name)
+            run.holder = self._holder(run.name)
         return run.result()
 
-    @overload
-    def leading(self, name: str, *, optional: Literal[False] = False) -> Leading[Lease]: ...
-    @overload
-    def leading(self, name: str, *, optional: bool) -> Leading[Lease | None]: ...
-    def leading(self, name: str, *, optional: bool = False) -> Leading[Lease] | Leading[Lease | None]:
-        """A context manager whose body runs while ``name`` is held.
-
-        The lease is released on every way out of the body, also when the generator around it is closed. The body's own
-        exception wins; a body that ends by itself after its lease was lost ends in ``LeaseLostError``.
-
-        Args:
-            name: what to lead.
-            optional: yield None when the name is not granted, instead of raising.
-
-        Raises:
-            NotLeaderError: on entry, when not granted within ``wait_time`` and not ``optional``.
-            Unavailable, Indeterminate, UsageError: on entry.
-            LeaseLostError: on exit.
-        """
-        return Leading(self, name, optional)
-
-    def state(self, name: str) -> LeaderState:
-        """Who leads ``name`` now: a snapshot for people, never for deciding to run."""
-        return self._coordinator.state(name)
-
-    def _holder(self, name: str) -> str | None:
+    def _holder(self, stored: str) -> str | None:
         try:
-            leader = self._coordinator.state(name, timeout=HOLDER_TIMEOUT_S).leader
+            return holder_of(self._coordinator.state(stored, timeout=HOLDER_TIMEOUT_S))
         except CoordinationError:
             # The run was skipped either way; who holds the name is for people to read.
             return None
-        return None if leader is None else leader.node_id
 
     def _run(self, name: str, action: Callable[..., T], args: tuple[object, ...], kwargs: dict[str, object]) -> Run[T]:
         check_sync(action)
-        run: Run[T] = Run(name)
+        run: Run[T] = Run(self._stored(name))
+        acquire = self._attempt()
         granted: list[Lease | None] = []
         # Ctrl-C may raise between any two instructions. The grant is stored by ``extend`` itself, with no instruction of ours
         # between the coordinator's return and the list; and the release stands in two nested ``finally`` blocks, of which one
         # interrupt can cut short only one.
         try:
             try:
-                granted.extend(map(self._acquire, (name,)))
+                granted.extend(map(acquire, (run.name,)))
                 lease = granted[0]
                 if lease is not None:
                     run.granted(lease)
@@ -161,13 +131,51 @@ class LeaderElector:
         return run
 
 
-class Leading(Generic[L]):
-    """What ``LeaderElector.leading`` returns; good for one ``with``."""
+class LeaderElector(One, Blocking[ElectionOptions]):
+    """Run a plain function only where its name is granted, in the calling thread.
 
-    def __init__(self, elector: LeaderElector, name: str, optional: bool) -> None:
-        self._acquire = elector._acquire
+    One elector may be used by many threads. It is not reentrant: a nested call for the same name is an ordinary contender.
+
+    Args:
+        coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
+        options: see ``ElectionOptions``. A running function cannot be cancelled, so ``on_lost="cancel"`` is refused.
+
+    Raises:
+        UsageError: options that a blocking elector cannot honour.
+
+    >>> import tenure
+    >>> with tenure.local() as coordinator:
+    ...     elector = tenure.LeaderElector(coordinator)
+    ...     elector.run_if_leader("nightly-report", lambda: "done")
+    'done'
+    """
+
+
+class LeaderGroupElector(Many, Blocking[GroupElectionOptions]):
+    """``LeaderElector`` for up to ``max_leaders`` at once: each leads a slot of its own, under a token of its own.
+
+    Args:
+        coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
+        options: see ``GroupElectionOptions``. ``on_lost="cancel"`` is refused.
+
+    Raises:
+        UsageError: options that a blocking elector cannot honour.
+
+    >>> import tenure
+    >>> with tenure.local() as coordinator:
+    ...     elector = tenure.LeaderGroupElector(coordinator, tenure.GroupElectionOptions(2))
+    ...     elector.run_if_leader("resize-images", lambda: tenure.current_lease().slot)
+    0
+    """
+
+
+class Leading(Generic[L]):
+    """What ``leading`` of a blocking elector returns; good for one ``with``."""
+
+    def __init__(self, elector: Body[Any], name: str, optional: bool) -> None:
+        self._acquire = elector._attempt()
         self._optional = optional
-        self._run: Run[None] = Run(name)
+        self._run: Run[None] = Run(elector._stored(name))
         self._granted: list[Lease | None] = []
         # An interrupt before the first instruction of ``__exit__`` leaves no other chance than this object's end.
         self._last_chance = weakref.finalize(self, _abandon, self._run, self._granted)

@@ -6,6 +6,7 @@ Knows: the options and which of them fit together. Must not know: coordinators, 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
@@ -17,6 +18,7 @@ from cluster.limits import ELECTION_TIMEOUT_MAX_S, LEASE_MAX_MS
 log = logging.getLogger(__name__)
 
 OnLost = Literal["cancel", "signal"]
+NodeId = str | Callable[[], str]
 
 # A lease that is shorter may run out during one change of raft leader, however healthy its holder is.
 _LEASE_ADVISED_S: Final = 5 * ELECTION_TIMEOUT_MAX_S
@@ -30,11 +32,13 @@ class ElectionOptions:
         wait_time: how long a caller waits for its turn, 0 s to 30 days. 0 is exactly one attempt.
         lease_time: how long the name is held without a renewal, counted from the grant, 0.1 s to 7 days. Below five
             election timeouts (3 s) a warning is logged, since one change of raft leader may outlast it.
-        node_id: what people see as the holder, 1 to 255 bytes of printable text. None: ``hostname:pid``.
+        node_id: what people see as the holder, 1 to 255 bytes of printable text; or a function that says it, called at every
+            attempt (see ``tenure.identity``). None: the coordinator's, by default ``hostname:pid``. It is no ownership: two
+            electors with one node id are two contenders.
         min_lease_time: after an early end the name stays occupied until the grant plus this long; 0 s to ``lease_time``.
         auto_extend: renew the lease for as long as the action runs.
-        on_lost: what happens to a running action whose lease is lost. ``"cancel"``: it is cancelled (asyncio only, and
-            the default there); ``"signal"``: only ``lease.lost`` is set. None: the elector's default.
+        on_lost: what happens to a running action whose lease is lost. ``"cancel"``: it is cancelled (the default of the asyncio
+            and future forms, refused by the others); ``"signal"``: only ``lease.lost`` is set. None: the elector's default.
 
     Raises:
         UsageError: naming the field, the value and the unit.
@@ -45,36 +49,71 @@ class ElectionOptions:
 
     wait_time: float | timedelta = 5.0
     lease_time: float | timedelta = 60.0
-    node_id: str | None = None
+    node_id: NodeId | None = None
     min_lease_time: float | timedelta = 0.0
     auto_extend: bool = False
     on_lost: OnLost | None = None
 
     def __post_init__(self) -> None:
-        checks.duration_ms(self.wait_time, "wait_time", 0, checks.WAIT_MAX_MS)
-        checks.lease_ms(self.lease_time)
-        checks.duration_ms(self.min_lease_time, "min_lease_time", 0, LEASE_MAX_MS)
-        lease_s = _seconds(self.lease_time)
-        minimum_s = _seconds(self.min_lease_time)
-        if minimum_s > lease_s:
-            raise UsageError(
-                f"min_lease_time={minimum_s:g} s is longer than lease_time={lease_s:g} s",
-                "give at most the lease_time, in seconds",
-            )
-        if self.node_id is not None:
-            checks.node_id(self.node_id)
-        checks.flag(self.auto_extend, "auto_extend")
-        if self.on_lost not in (None, "cancel", "signal"):
-            raise UsageError(f"on_lost={self.on_lost!r} is not known", 'give "cancel", "signal" or None')
-        object.__setattr__(self, "wait_time", _seconds(self.wait_time))
-        object.__setattr__(self, "lease_time", lease_s)
-        object.__setattr__(self, "min_lease_time", minimum_s)
-        if lease_s < _LEASE_ADVISED_S:
-            log.warning(
-                "options.lease-short lease_time_s=%g advised_s=%g: one change of raft leader may outlast such a lease",
-                lease_s,
-                _LEASE_ADVISED_S,
-            )
+        _settle(self)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupElectionOptions:
+    """Options of a group elector: those of ``ElectionOptions``, and how many may lead.
+
+    Args:
+        max_leaders: how many may lead at once, one per slot, 1 to 1024. Where callers differ, the smallest counts.
+
+    Raises:
+        UsageError: naming the field, the value and the unit.
+
+    >>> GroupElectionOptions(3, wait_time=0).max_leaders
+    3
+    """
+
+    max_leaders: int = 2
+    wait_time: float | timedelta = 5.0
+    lease_time: float | timedelta = 60.0
+    node_id: NodeId | None = None
+    min_lease_time: float | timedelta = 0.0
+    auto_extend: bool = False
+    on_lost: OnLost | None = None
+
+    def __post_init__(self) -> None:
+        checks.max_leaders(self.max_leaders)
+        _settle(self)
+
+
+AnyOptions = ElectionOptions | GroupElectionOptions
+
+
+def _settle(options: AnyOptions) -> None:
+    """Check what both kinds share, and keep durations as float seconds."""
+    checks.duration_ms(options.wait_time, "wait_time", 0, checks.WAIT_MAX_MS)
+    checks.lease_ms(options.lease_time)
+    checks.duration_ms(options.min_lease_time, "min_lease_time", 0, LEASE_MAX_MS)
+    lease_s = _seconds(options.lease_time)
+    minimum_s = _seconds(options.min_lease_time)
+    if minimum_s > lease_s:
+        raise UsageError(
+            f"min_lease_time={minimum_s:g} s is longer than lease_time={lease_s:g} s",
+            "give at most the lease_time, in seconds",
+        )
+    if options.node_id is not None and not callable(options.node_id):
+        checks.node_id(options.node_id)
+    checks.flag(options.auto_extend, "auto_extend")
+    if options.on_lost not in (None, "cancel", "signal"):
+        raise UsageError(f"on_lost={options.on_lost!r} is not known", 'give "cancel", "signal" or None')
+    object.__setattr__(options, "wait_time", _seconds(options.wait_time))
+    object.__setattr__(options, "lease_time", lease_s)
+    object.__setattr__(options, "min_lease_time", minimum_s)
+    if lease_s < _LEASE_ADVISED_S:
+        log.warning(
+            "options.lease-short lease_time_s=%g advised_s=%g: one change of raft leader may outlast such a lease",
+            lease_s,
+            _LEASE_ADVISED_S,
+        )
 
 
 def _seconds(value: float | timedelta) -> float:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import tenure
-from tests.contract.support_forms import Asyncio, Blocking, Form, ThreadCall
+from tests.contract.support_forms import Asyncio, Blocking, Form, LoopThread, ThreadCall
 from tests.support_cluster import NodeGroup, free_ports
 
 _names = itertools.count(1)
@@ -87,16 +87,24 @@ def ways(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="session")
-def aio() -> Iterator[Asyncio]:
+def loop_thread() -> Iterator[LoopThread]:
+    thread = LoopThread()
+    yield thread
+    thread.close()
+
+
+@pytest.fixture
+def aio(loop_thread: LoopThread) -> Asyncio:
     """The asyncio form alone, for what only tasks can do."""
-    form = Asyncio()
-    yield form
-    form.close()
+    return Asyncio(loop_thread.loop)
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
-def form(request: pytest.FixtureRequest, aio: Asyncio) -> Form:
-    return aio if request.param == "asyncio" else Blocking()
+def form(request: pytest.FixtureRequest, loop_thread: LoopThread) -> Form:
+    """A form by its name; ``group-`` before it for its group twin."""
+    which: str = request.param
+    group, kind = which.startswith("group-"), which.removeprefix("group-")
+    return Asyncio(loop_thread.loop, group=group) if kind == "asyncio" else Blocking(group=group)
 
 
 @pytest.fixture

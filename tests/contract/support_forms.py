@@ -14,7 +14,7 @@ from typing import Any
 
 import tenure
 from cluster.env import new_loop
-from tenure import ElectionOptions
+from tenure import ElectionOptions, GroupElectionOptions
 
 PATIENCE_S = 20.0
 
@@ -139,9 +139,23 @@ class TaskCall(Call):
 
 
 class Form(ABC):
-    """The verbs of a coordinator and the electors of one form, as blocking calls."""
+    """The verbs of a coordinator and the electors of one form, as blocking calls.
+
+    Args:
+        group: use group electors, of one leader unless said otherwise: then every rule of a single one holds for them too.
+    """
 
     name: str
+    single: Any
+    many: Any
+
+    def __init__(self, *, group: bool = False) -> None:
+        self.group = group
+
+    def elector(self, coordinator: Any, **options: Any) -> Any:
+        if self.group:
+            return self.many(coordinator, GroupElectionOptions(**{"max_leaders": 1, **options}))
+        return self.single(coordinator, ElectionOptions(**options))
 
     @abstractmethod
     def verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
@@ -183,6 +197,8 @@ class Form(ABC):
 
 class Blocking(Form):
     name = "blocking"
+    single = tenure.LeaderElector
+    many = tenure.LeaderGroupElector
 
     def verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(coordinator, verb)(*args, **kwargs)
@@ -198,12 +214,12 @@ class Blocking(Form):
         return list(found)
 
     def start(self, coordinator: Any, name: str, work: Work, *, result: bool = False, **options: Any) -> Call:
-        elector = tenure.LeaderElector(coordinator, ElectionOptions(**options))
+        elector = self.elector(coordinator, **options)
         method = elector.run_if_leader_result if result else elector.run_if_leader
         return ThreadCall(lambda: method(name, work.run))
 
     def start_leading(self, coordinator: Any, name: str, work: Work, *, optional: bool = False, **options: Any) -> Call:
-        elector = tenure.LeaderElector(coordinator, ElectionOptions(**options))
+        elector = self.elector(coordinator, **options)
 
         def body() -> Any:
             with elector.leading(name, optional=optional) as lease:
@@ -212,11 +228,10 @@ class Blocking(Form):
         return ThreadCall(body)
 
 
-class Asyncio(Form):
-    name = "asyncio"
+class LoopThread:
+    """The loop of the node and the client, uvloop where it is installed; the other tests run on that of asyncio."""
 
     def __init__(self) -> None:
-        # The loop of the node and the client, uvloop where it is installed; the other tests run on that of asyncio.
         self.loop = new_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="contract-loop", daemon=True)
         self._thread.start()
@@ -225,6 +240,16 @@ class Asyncio(Form):
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(PATIENCE_S)
         self.loop.close()
+
+
+class Asyncio(Form):
+    name = "asyncio"
+    single = tenure.AsyncLeaderElector
+    many = tenure.AsyncLeaderGroupElector
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, group: bool = False) -> None:
+        super().__init__(group=group)
+        self.loop = loop
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_S)
@@ -246,14 +271,14 @@ class Asyncio(Form):
         return found
 
     def start(self, coordinator: Any, name: str, work: Work, *, result: bool = False, **options: Any) -> TaskCall:
-        elector = tenure.AsyncLeaderElector(coordinator, ElectionOptions(**options))
+        elector = self.elector(coordinator, **options)
         method = elector.run_if_leader_result if result else elector.run_if_leader
         return TaskCall(self.loop, method(name, work.arun))
 
     def start_leading(
         self, coordinator: Any, name: str, work: Work, *, optional: bool = False, **options: Any
     ) -> TaskCall:
-        elector = tenure.AsyncLeaderElector(coordinator, ElectionOptions(**options))
+        elector = self.elector(coordinator, **options)
 
         async def body() -> Any:
             async with elector.leading(name, optional=optional) as lease:

@@ -53,6 +53,25 @@ def test_no_majority_is_unavailable_and_the_name_is_free_afterwards__rule_6(
     assert work.calls == 0
 
 
+def test_who_cannot_ask_is_no_verified_leader__rule_6(group: NodeGroup, name: str) -> None:
+    group.start()
+    with tenure.connect(group.endpoints, timeout=0.5) as coordinator, tenure.LeaderElector(coordinator).leading(name):
+        tenure.assert_leader(verify=True)
+        frozen = group.followers()
+        for node in frozen:
+            node.pause()
+        try:
+            # By its own clock it leads; the raft group cannot be asked.
+            tenure.assert_leader()
+            with pytest.raises(Unavailable, match="verify"):
+                tenure.assert_leader(verify=True)
+            tenure.assert_leader()
+        finally:
+            for node in frozen:
+                node.resume()
+        group.wait_ready()
+
+
 def test_a_killed_raft_leader_costs_no_lease_and_no_answer__A4(group: NodeGroup, form: Form, name: str) -> None:
     group.start()
     work = Work()

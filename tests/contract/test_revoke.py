@@ -5,13 +5,15 @@ Knows: ``revoke`` of a coordinator with the admin role. Must not know: how the h
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import cluster.client
-from tenure import LeaseLost, NotHeld, UsageError
+import tenure
+from tenure import LeaseLost, NotHeld, NotLeaderError, UsageError
 from tests.contract.conftest import Ways
 from tests.contract.support_forms import Asyncio, Form, Work
 from tests.support import eventually
@@ -87,3 +89,26 @@ def test_revoking_needs_the_admin_role(ways: Ways, form: Form, name: str) -> Non
         form.verb(ways.other, "revoke", name)
     lease.check()
     form.on(lease, "release")
+
+
+def test_a_verified_leader_is_what_the_raft_group_says__rule_7(ways: Ways, name: str, operator: Any) -> None:
+    async def in_a_task() -> None:
+        async with tenure.AsyncLeaderElector(ways.one, tenure.ElectionOptions(on_lost="signal")).leading(name) as lease:
+            assert await tenure.aio.assert_leader(verify=True) is lease
+            with pytest.raises(UsageError, match=r"tenure\.aio\.assert_leader"):
+                tenure.assert_leader(verify=True)
+            assert operator.revoke(name, force=True) == 1
+            with pytest.raises(NotLeaderError, match=name):
+                await tenure.aio.assert_leader(verify=True)
+
+    def in_a_thread() -> None:
+        with tenure.LeaderElector(ways.one).leading(name) as lease:
+            assert tenure.assert_leader(name, verify=True) is lease
+            assert operator.revoke(name, force=True) == 1
+            with pytest.raises(NotLeaderError, match=name):
+                tenure.assert_leader(verify=True)
+
+    with pytest.raises(tenure.LeaseLostError):
+        in_a_thread()
+    with pytest.raises(tenure.LeaseLostError):
+        asyncio.run(in_a_task())

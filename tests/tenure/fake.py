@@ -93,7 +93,7 @@ class FakeAio:
             raise
         return lease
 
-    async def state(self, name: str, *, timeout: float) -> SimpleNamespace:
+    async def state(self, name: str, *, timeout: float = 5.0, consistent: bool = False) -> SimpleNamespace:
         await asyncio.sleep(0)
         return self._owner.state(name, timeout=timeout)
 
@@ -129,7 +129,7 @@ class FakeCoordinator:
         lease: FakeLease | None = self.grant(FakeLease, name, options)
         return lease
 
-    def state(self, name: str, *, timeout: float) -> SimpleNamespace:
+    def state(self, name: str, *, timeout: float = 5.0, consistent: bool = False) -> SimpleNamespace:
         if self.state_error is not None:
             raise self.state_error
         holder = self.held.get(name)
