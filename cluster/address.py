@@ -39,6 +39,8 @@ class Address:
             if len(path.encode()) > UNIX_PATH_MAX_BYTES:
                 raise UsageError(f"{what} {text!r}: the path is longer than {UNIX_PATH_MAX_BYTES} bytes", "choose a shorter path")
             return cls(path=path)
+        if any(char in ";," or char.isspace() for char in text):
+            raise UsageError(f"{what} {text!r} looks like several", "separate addresses by commas, where several are taken; " + _FORMS)
         if text.startswith("["):
             host, bracket, rest = text[1:].partition("]")
             if not bracket or not rest.startswith(":"):

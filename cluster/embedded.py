@@ -13,12 +13,13 @@ from typing import Final, TypeVar
 from cluster.address import Address
 from cluster.client import Coordinator, IoThread, TcpDoor
 from cluster.client.checks import Seconds, timeout_s
-from cluster.client.door import parse_secret
 from cluster.errors import UsageError
 from cluster.local import LOCAL_ADDRESS, LocalNode
 from cluster.node import Node, NodeConfig
 from cluster.ports import Connection, Env, Hello, Welcome
+from cluster.secrets import Secret, Secrets
 from cluster.storage import Durability
+from cluster.tls import Tls
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +39,9 @@ R = TypeVar("R")
 class NodeDoor:
     """The way to the own node without a socket, and to the others by theirs."""
 
-    def __init__(self, node: Node, peers: Iterable[str], secret: bytes | None) -> None:
+    def __init__(self, node: Node, peers: Iterable[str], secrets: Secrets) -> None:
         self._node = node
-        self._sockets = TcpDoor([node.address, *(peer for peer in peers if peer != node.address)], secret)
+        self._sockets = TcpDoor([node.address, *(peer for peer in peers if peer != node.address)], secrets, tls=node.tls)
         self.endpoints = self._sockets.endpoints
 
     async def open(self, env: Env, address: str, hello: Hello) -> tuple[Connection, Welcome]:
@@ -73,7 +74,8 @@ def _config(
     data_dir: str | None,
     ephemeral: bool,
     durability: Durability,
-    secret: bytes | str | None,
+    secret: Secret,
+    tls: Tls | None,
     insecure: bool,
     advertise: str | None,
     rhythm: str,
@@ -88,7 +90,8 @@ def _config(
         ephemeral=ephemeral,
         durability=durability,
         single=single,
-        secret=parse_secret(secret),
+        secrets=Secrets.of(secret),
+        tls=tls,
         insecure=insecure,
         election_min_s=shortest_s,
         election_max_s=longest_s,
@@ -107,7 +110,8 @@ def join(
     ephemeral: bool = False,
     durability: Durability = "fsync",
     node_id: str | None = None,
-    secret: bytes | str | None = None,
+    secret: Secret = None,
+    tls: Tls | None = None,
     insecure: bool = False,
     advertise: str | None = None,
     election: str = "default",
@@ -123,7 +127,9 @@ def join(
         ephemeral: keep nothing on disk; after each start the node catches up before it votes.
         durability: ``"fsync"`` survives power cuts, ``"process"`` survives kills of the process only.
         node_id: what people see as the holder; None: ``hostname:pid``.
-        secret: shared secret of the raft group and its clients. Without it only this machine may connect, unless ``insecure``.
+        secret: shared secret of the raft group and its clients, or a mapping from the roles ``"peer"``, ``"client"`` and ``"admin"`` to
+            one secret each. Without it, and without ``tls``, only this machine may connect, unless ``insecure``.
+        tls: this node's certificate, its key and the authority that all certificates come from; None: no TLS.
         advertise: address under which the others reach this node, if it is not ``listen``.
         election: rhythm by name: ``"default"`` (0.3 to 0.6 s without a leader begin an election), ``"low"``, ``"region"``.
         ready_timeout: seconds, 0.001 to 1 day: how long to wait until a raft leader is known.
@@ -136,7 +142,7 @@ def join(
         Unavailable: no raft leader within ``ready_timeout``: fewer than a majority of the members can be reached.
         CoordinationError: the data directory is damaged; the message names the file.
     """
-    config = _config(listen, peers, single, data_dir, ephemeral, durability, secret, insecure, advertise, election)
+    config = _config(listen, peers, single, data_dir, ephemeral, durability, secret, tls, insecure, advertise, election)
     patience_s = timeout_s(ready_timeout, "ready_timeout")
     io = IoThread("tenure-node")
     node: Node | None = None
@@ -150,7 +156,7 @@ def join(
         node = io.run(Node.start(io.env, config, fatal))
         io.at_end = node.net.wait_closed
         io.run(node.ready(patience_s))
-        return Coordinator(NodeDoor(node, config.peers, config.secret), node_id=node_id, io=io, at_close=node.close)
+        return Coordinator(NodeDoor(node, config.peers, config.secrets), node_id=node_id, io=io, at_close=node.close)
     except BaseException:
         if node is not None:
             io.call(node.close)

@@ -30,8 +30,11 @@ INPUT_BUFFER_MAX_BYTES: Final = 16 << 20
 PEER_FRAME_MAX_BYTES: Final = 8 << 20
 HANDSHAKE_MAX_BYTES: Final = 4096
 HANDSHAKE_TIMEOUT_S: Final = 5.0
+# What a stranger may send before TLS is established: certificate chains, mostly.
+TLS_HANDSHAKE_MAX_BYTES: Final = 32 << 10
 CONNECTIONS_MAX: Final = 10_000
 UNAUTHENTICATED_MAX: Final = 1_000
+WAIT_MAX_S: Final = 30 * 24 * 3600
 REQUESTS_QUEUED_MAX: Final = 262_144
 WAITERS_MAX: Final = 100_000
 OUTPUT_BUFFER_MAX_BYTES: Final = 16 << 20

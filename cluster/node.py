@@ -16,8 +16,10 @@ from cluster.errors import CoordinationError, Unavailable, UsageError
 from cluster.limits import ELECTION_TIMEOUT_MAX_S, ELECTION_TIMEOUT_MIN_S, HEARTBEAT_S, PEERS_MAX
 from cluster.net import NodeNet, check_exposure, memory_pair
 from cluster.ports import Connection, Env, Hello, Welcome
+from cluster.secrets import NO_SECRETS, Secrets
 from cluster.server.server import Server
 from cluster.storage import Durability, Storage, open_storage
+from cluster.tls import Credentials, Tls
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +39,9 @@ class NodeConfig:
         ephemeral: no directory; every start is a new incarnation that catches up before it votes.
         durability: ``"fsync"`` survives power cuts, ``"process"`` survives kills of the process only.
         single: a raft group of one, without peers.
-        secret: shared secret of the raft group and its clients.
-        insecure: allow to listen on more than this machine without a secret.
+        secrets: what proves each role, in the raft group and to its clients.
+        tls: certificate files; every connection but those of Unix sockets is protected then.
+        insecure: allow to listen on more than this machine without a secret or TLS.
         election_min_s, election_max_s: a follower that hears no leader for a random time between the two asks for votes.
     """
 
@@ -49,7 +52,8 @@ class NodeConfig:
     ephemeral: bool = False
     durability: Durability = "fsync"
     single: bool = False
-    secret: bytes | None = None
+    secrets: Secrets = NO_SECRETS
+    tls: Tls | None = None
     insecure: bool = False
     election_min_s: float = ELECTION_TIMEOUT_MIN_S
     election_max_s: float = ELECTION_TIMEOUT_MAX_S
@@ -78,13 +82,21 @@ class NodeConfig:
                 f"election timeout {self.election_min_s}-{self.election_max_s} s does not fit a heartbeat of {self.heartbeat_s} s",
                 "the shortest must be more than three heartbeats, and less than the longest",
             )
-        check_exposure(self.listen, self.secret, None, self.insecure)
+        self.secrets.of_role("peer")
+        check_exposure(self.listen, self.secrets, self.tls, self.insecure)
 
 
 class Node:
     """A running node. Made by ``Node.start``, on the loop of its env."""
 
-    def __init__(self, env: Env, config: NodeConfig, storage: Storage, fatal: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        env: Env,
+        config: NodeConfig,
+        storage: Storage,
+        fatal: Callable[[str], None],
+        tls: Credentials | None = None,
+    ) -> None:
         from cluster.raft import RaftConfig, RaftNode
 
         self._env = env
@@ -92,6 +104,7 @@ class Node:
         self._storage = storage
         self._closed = False
         self.address = str(config.advertise or config.listen)
+        self.tls = tls
         self.others = tuple(peer for peer in config.peers if peer != self.address)
         self.server = Server(env, fatal, new_cluster_id=lambda: env.entropy(16), peers_wall_s=self._peers_wall_s)
         self.server.on_cluster_id = self._learn_cluster_id
@@ -100,10 +113,11 @@ class Node:
             listen=config.listen,
             advertise=config.advertise or config.listen,
             peers=self.others,
-            secret=config.secret,
+            secrets=config.secrets,
             hello=self._hello,
             welcome=self.server.welcome,
             accept=self._objection,
+            tls=tls,
         )
         self.raft = RaftNode(
             env,
@@ -131,16 +145,17 @@ class Node:
         ``fatal`` is called with one clear line if the node must stop by itself (a damaged or full disk, a newer format).
 
         Raises:
-            UsageError: a bad configuration, an address or directory that cannot be used.
+            UsageError: a bad configuration, an address, directory or TLS file that cannot be used.
             CoordinationError: damaged data. The message names the file.
         """
         config.check()
+        tls = None if config.tls is None else Credentials(config.tls)
         directory = config.data_dir or f"tenure-data/{config.advertise or config.listen}".replace("unix:", "")
         storage = (
             open_storage(env, None, "memory") if config.ephemeral else open_storage(env, directory, config.durability)
         )
         try:
-            node = cls(env, config, storage, fatal)
+            node = cls(env, config, storage, fatal, tls)
             await node.net.start()
         except BaseException:
             storage.close()

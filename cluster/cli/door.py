@@ -6,7 +6,9 @@ Knows: option names, ``connect``. Must not know: what is done with the coordinat
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
+from cluster.cli.options import read_tls
 from cluster.client import Coordinator, connect, connect_async
 
 
@@ -14,15 +16,20 @@ def open_coordinator(args: argparse.Namespace, *, admin: bool = False) -> Coordi
     """A coordinator that has met a node.
 
     Args:
-        args: with ``connect``, ``secret_file`` and ``timeout``, as ``options.CLIENT`` gives them.
+        args: with ``connect``, ``secret_file``, the files of TLS and ``timeout``, as ``options.CLIENT`` gives them.
         admin: for verbs that only operators may use.
 
     Raises:
         UsageError, Unavailable, AuthenticationError, ProtocolError: see ``connect``.
     """
-    return connect(args.connect, secret=args.secret_file, timeout=args.timeout, role="admin" if admin else "client")
+    return connect(args.connect, timeout=args.timeout, role="admin" if admin else "client", **_proofs(args))
 
 
 async def open_coordinator_async(args: argparse.Namespace) -> Coordinator:
     """The same without blocking the loop, for clients without rights of an operator."""
-    return await connect_async(args.connect, secret=args.secret_file, timeout=args.timeout)
+    return await connect_async(args.connect, timeout=args.timeout, **_proofs(args))
+
+
+def _proofs(args: argparse.Namespace) -> dict[str, Any]:
+    """What this side can show."""
+    return {"secret": args.secret_file, "tls": read_tls(args)}

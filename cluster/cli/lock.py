@@ -22,6 +22,7 @@ from cluster.cli.options import CLIENT, Option, Parser, count, seconds
 from cluster.cli.output import printable
 from cluster.env import boot_clock
 from cluster.errors import CoordinationError, LeaseLostError, UsageError
+from cluster.limits import LEASE_MAX_MS, LEASE_MIN_MS, WAIT_MAX_S
 
 if TYPE_CHECKING:
     from cluster.client import AsyncLease, Coordinator
@@ -47,11 +48,11 @@ OPTIONS = (
     Option(
         "--lease-time",
         "seconds the name stays taken if this process can no longer renew it",
-        seconds(1, 604_800),
+        seconds(LEASE_MIN_MS / 1000, LEASE_MAX_MS / 1000),
         60.0,
         metavar="S",
     ),
-    Option("--wait", "seconds to stand in line for the name; 0 is one attempt", seconds(0, 604_800), 0.0, metavar="S"),
+    Option("--wait", "seconds to stand in line for the name; 0 is one attempt", seconds(0, WAIT_MAX_S), 0.0, metavar="S"),
     Option("--max-leaders", "how many may hold the name at the same time", count(1, 1024), 1, metavar="N"),
     Option("--grace", "seconds between TERM and KILL when COMMAND has to end", seconds(0, 3600), 10.0, metavar="S"),
 )
@@ -61,6 +62,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 def declare(parser: Parser) -> None:
     parser.usage = f"{parser.prog} NAME --connect HOST:PORT [OPTIONS] -- COMMAND [ARGUMENT ...]"
+    parser.surplus = "write the command after --: lock NAME … -- COMMAND"
     parser.add_argument("name", metavar="NAME", help="what must not run twice at the same time")
     parser.add_options(OPTIONS)
 

@@ -11,7 +11,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from cluster.cli.options import LOG_FORMAT, SECRET_FILE, Option, Parser, addresses, log_level, seconds
+from cluster.cli.options import LOG_FORMAT, SECRET_FILE, TLS, Option, Parser, addresses, log_level, read_tls, seconds
 from cluster.cli.output import emit
 from cluster.errors import CoordinationError, UsageError
 
@@ -32,8 +32,8 @@ example, each line in a terminal of its own:
   {prog} node --listen 127.0.0.1:7102 --peers 127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
   {prog} node --listen 127.0.0.1:7103 --peers 127.0.0.1:7101,127.0.0.1:7102,127.0.0.1:7103
 
-A node that others than this machine can reach needs --secret-file, on every node and client the same. The secret protects
-the handshake, not what is sent after it.
+A node that others than this machine can reach needs --secret-file, on every node and client the same, or the three --tls-… files.
+The secret protects the handshake, not what is sent after it; TLS protects both. docs/security.md shows how to make the files.
 """
 
 
@@ -71,7 +71,8 @@ OPTIONS = (
         choices=("fsync", "process"),
     ),
     SECRET_FILE,
-    Option("--insecure", "listen without a secret where others than this machine can connect"),
+    *TLS,
+    Option("--insecure", "listen without a secret or TLS where others than this machine can connect"),
     Option(
         "--election-timeout",
         "seconds without a raft leader before a node stands for election; drawn between this and twice this",
@@ -96,6 +97,7 @@ def read_config(args: argparse.Namespace) -> NodeConfig:
     """
     from cluster.limits import HEARTBEAT_S
     from cluster.node import NodeConfig
+    from cluster.secrets import NO_SECRETS
 
     if args.ephemeral and args.data_dir:
         raise UsageError("--ephemeral and --data-dir exclude each other", "an ephemeral node keeps nothing on disk")
@@ -109,7 +111,8 @@ def read_config(args: argparse.Namespace) -> NodeConfig:
         ephemeral=bool(args.ephemeral),
         durability=args.durability,
         single=bool(args.single),
-        secret=args.secret_file,
+        secrets=args.secret_file or NO_SECRETS,
+        tls=read_tls(args),
         insecure=bool(args.insecure),
         election_min_s=args.election_timeout,
         election_max_s=2 * args.election_timeout,

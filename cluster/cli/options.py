@@ -11,9 +11,13 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from cluster.errors import UsageError
+
+if TYPE_CHECKING:
+    from cluster.secrets import Secrets
+    from cluster.tls import Tls
 
 T = TypeVar("T")
 _TRUE = frozenset({"1", "true", "yes", "on"})
@@ -54,15 +58,22 @@ class Option:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are UsageErrors: the caller prints one line and exits with 2."""
+    """A parser whose complaints are UsageErrors: the caller prints one line and exits with 2.
+
+    ``surplus``: what to do about words that are no options, where a command knows better than "unrecognized".
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
         self.options: list[Option] = []
+        self.surplus = ""
 
     def error(self, message: str) -> NoReturn:
+        surplus = message.removeprefix("unrecognized arguments: ")
+        if self.surplus and surplus != message and not surplus.startswith("-"):
+            raise UsageError(f"{surplus!r} is not expected here", self.surplus)
         raise UsageError(message, f"'{self.prog} --help' shows what is accepted")
 
     def add_options(self, options: Sequence[Option]) -> None:
@@ -143,7 +154,7 @@ def seconds(least: float = 0.0, most: float = math.inf) -> Callable[[str], float
 
 
 def _range(least: float, most: float) -> str:
-    return f"at least {least:g}" if math.isinf(most) else f"between {least:g} and {most:g}"
+    return f"at least {least:g}" if math.isinf(most) else f"between {least:g} and {most:.10g}"
 
 
 def count(least: int, most: int) -> Callable[[str], int]:
@@ -174,28 +185,52 @@ def addresses(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_secret(path: str) -> bytes:
-    """Read the shared secret from its file; white space around it is dropped.
+def read_secrets(path: str) -> Secrets:
+    """Read a file with one secret for all roles, or with lines ``role: secret``.
 
     Raises:
-        UsageError: the file cannot be read, or holds too little to be a secret. The message never shows what it holds.
+        UsageError: the file cannot be read, or does not hold secrets. The message never shows what it holds.
     """
+    from cluster.secrets import SECRETS_FILE_MAX_BYTES, parse_secrets
+
     try:
         with open(path, "rb") as file:
-            secret = file.read(4097).strip()
+            text = file.read(SECRETS_FILE_MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"secret file {path!r}: {error.strerror}", "name a file that this user may read") from None
-    if not 16 <= len(secret) <= 4096:
-        raise UsageError(
-            f"secret file {path!r} holds {len(secret)} bytes",
-            "a secret has 16 to 4096 bytes: try 'openssl rand -hex 32'",
-        )
-    return secret
+    return parse_secrets(text, f"secret file {path!r}")
+
+
+def read_tls(args: argparse.Namespace) -> Tls | None:
+    """The three files of TLS, or None where none is named.
+
+    Raises:
+        UsageError: one or two of them are missing.
+    """
+    named = {option.flag: getattr(args, option.dest) for option in TLS}
+    missing = [flag for flag, path in named.items() if path is None]
+    if len(missing) == len(named):
+        return None
+    if missing:
+        raise UsageError(f"{' and '.join(missing)} missing", "TLS needs all of --tls-cert, --tls-key and --tls-ca")
+    from cluster.tls import Tls
+
+    return Tls(args.tls_cert, args.tls_key, args.tls_ca)
 
 
 LOG_FORMAT = Option("--log-format", "how logs look on stderr", str, "text", choices=("text", "json"))
 JSON = Option("--json", "print JSON instead of text, one object")
-SECRET_FILE = Option("--secret-file", "file with the secret that nodes and clients share", read_secret, metavar="FILE")
+SECRET_FILE = Option(
+    "--secret-file",
+    "file with the secret that nodes and clients share, or with a line 'role: secret' for each role",
+    read_secrets,
+    metavar="FILE",
+)
+TLS: tuple[Option, ...] = (
+    Option("--tls-cert", "PEM file with this side's certificate; TLS is used where the three are given", str, metavar="FILE"),
+    Option("--tls-key", "PEM file with the certificate's key, not encrypted", str, metavar="FILE"),
+    Option("--tls-ca", "PEM file with the authority whose certificates are believed", str, metavar="FILE"),
+)
 CONNECT = Option(
     "--connect",
     "addresses of the nodes, separated by commas",
@@ -213,4 +248,4 @@ def log_level(default: str) -> Option:
     )
 
 
-CLIENT: tuple[Option, ...] = (CONNECT, SECRET_FILE, TIMEOUT, LOG_FORMAT, log_level("error"))
+CLIENT: tuple[Option, ...] = (CONNECT, SECRET_FILE, *TLS, TIMEOUT, LOG_FORMAT, log_level("error"))

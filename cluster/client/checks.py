@@ -21,6 +21,7 @@ from cluster.limits import (
     MAX_LEADERS_MAX,
     METADATA_MAX_BYTES,
     NODE_ID_MAX_BYTES,
+    WAIT_MAX_S,
 )
 
 Seconds = float | timedelta
@@ -29,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_\-:./]{0,254}")
 _PREFIX = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_\-:./]{0,254})?")
 _NAME_RULE: Final = "use 1 to 255 characters of A-Z a-z 0-9 _ - : . / and begin with a letter or digit"
 
-WAIT_MAX_MS: Final = 30 * 24 * 3600 * 1000
+WAIT_MAX_MS: Final = WAIT_MAX_S * 1000
 TIMEOUT_MIN_S: Final = 0.001
 TIMEOUT_MAX_S: Final = 24 * 3600.0
 
@@ -97,7 +98,7 @@ def duration_ms(value: object, field: str, low_ms: int, high_ms: int) -> int:
     seconds = _number(value, field)
     # Compared in seconds, so that nothing outside is rounded into the range.
     if not low_ms / 1000 <= seconds <= high_ms / 1000:
-        raise UsageError(f"{field}={seconds:g} s is out of range", f"give {low_ms / 1000:g} to {high_ms / 1000:g} seconds")
+        raise UsageError(f"{field}={seconds:.10g} s is out of range", f"give {low_ms / 1000:g} to {high_ms / 1000:.10g} seconds")
     milliseconds = round(seconds * 1000)
     return milliseconds if milliseconds or not seconds else 1
 

@@ -9,26 +9,29 @@ from collections.abc import Iterable
 
 from cluster.client import checks
 from cluster.client.coordinator import TIMEOUT_S, Coordinator
-from cluster.client.door import TcpDoor, parse_endpoints, parse_secret
+from cluster.client.door import TcpDoor, parse_endpoints
 from cluster.client.handoff import LoopWaiter, ThreadWaiter
-from cluster.errors import UsageError
+from cluster.secrets import Secret, Secrets
+from cluster.tls import Credentials, Tls
 
 
 def _prepare(
-    endpoints: str | Iterable[str], secret: bytes | str | None, tls: object, timeout: checks.Seconds, role: str
+    endpoints: str | Iterable[str], secret: Secret, tls: Tls | None, timeout: checks.Seconds, role: str
 ) -> tuple[Coordinator, list[str], float]:
     addresses = parse_endpoints(endpoints)
-    if tls is not None:
-        raise UsageError("tls is not available in this version", "leave it out; a shared secret protects the handshake")
+    secrets = Secrets.of(secret)
+    secrets.of_role(role)
+    credentials = None if tls is None else Credentials(tls)
     timeout_s = checks.timeout_s(timeout)
-    return Coordinator(TcpDoor(addresses, parse_secret(secret), timeout_s), timeout=timeout_s, role=role), addresses, timeout_s
+    door = TcpDoor(addresses, secrets, timeout_s, credentials)
+    return Coordinator(door, timeout=timeout_s, role=role), addresses, timeout_s
 
 
 def connect(
     endpoints: str | Iterable[str],
     *,
-    secret: bytes | str | None = None,
-    tls: object = None,
+    secret: Secret = None,
+    tls: Tls | None = None,
     timeout: checks.Seconds = TIMEOUT_S,
     role: str = "client",
 ) -> Coordinator:
@@ -36,8 +39,8 @@ def connect(
 
     Args:
         endpoints: ``"host:port,host:port"``, ``"unix:/path"``, or a sequence of such: one is enough, more are safer.
-        secret: the shared secret of the raft group, if it has one.
-        tls: must be None in this version.
+        secret: the raft group's secret, if it has one; or a mapping from roles to secrets, of which that of ``role`` is used.
+        tls: this client's certificate, its key and the authority that all certificates come from; None: no TLS.
         timeout: seconds, 0.001 to 1 day: for this first contact, and the coordinator's default.
         role: ``"client"``, or ``"admin"`` for operators' verbs.
 
@@ -45,7 +48,7 @@ def connect(
         A coordinator, once one node has answered. That there is a raft leader is not asked.
 
     Raises:
-        UsageError: bad endpoints, secret or timeout. Nothing was opened.
+        UsageError: bad endpoints, secret, TLS files or timeout. Nothing was opened.
         Unavailable: no node answered in time; the message has each address and its reason.
         AuthenticationError: every node refused this client.
         ProtocolError: what answers at every address is no node of this version.
@@ -64,8 +67,8 @@ def connect(
 async def connect_async(
     endpoints: str | Iterable[str],
     *,
-    secret: bytes | str | None = None,
-    tls: object = None,
+    secret: Secret = None,
+    tls: Tls | None = None,
     timeout: checks.Seconds = TIMEOUT_S,
     role: str = "client",
 ) -> Coordinator:

@@ -12,6 +12,8 @@ from cluster.address import Address
 from cluster.errors import UsageError
 from cluster.net import open_client
 from cluster.ports import Connection, Env, Hello, Welcome
+from cluster.secrets import Secrets
+from cluster.tls import Credentials
 
 DIAL_TIMEOUT_S: Final = 2.0
 ENDPOINTS_MAX: Final = 64
@@ -28,15 +30,19 @@ class Door(Protocol):
 
 
 class TcpDoor:
-    """Nodes behind sockets, TCP or Unix. The secret is in no text of this object."""
+    """Nodes behind sockets, TCP or Unix."""
 
-    def __init__(self, endpoints: list[str], secret: bytes | None, timeout_s: float = DIAL_TIMEOUT_S) -> None:
+    def __init__(
+        self, endpoints: list[str], secrets: Secrets, timeout_s: float = DIAL_TIMEOUT_S, tls: Credentials | None = None
+    ) -> None:
         self.endpoints = endpoints
-        self._secret = secret
+        self._secrets = secrets
+        self._tls = tls
         self._timeout_s = min(timeout_s, DIAL_TIMEOUT_S)
 
     async def open(self, env: Env, address: str, hello: Hello) -> tuple[Connection, Welcome]:
-        return await open_client(env, Address.parse(address), hello, self._secret, self._timeout_s)
+        secret = self._secrets.of_role(hello.role)
+        return await open_client(env, Address.parse(address), hello, secret, self._timeout_s, self._tls)
 
 
 def parse_endpoints(endpoints: object) -> list[str]:
@@ -62,14 +68,3 @@ def parse_endpoints(endpoints: object) -> list[str]:
     if not 1 <= len(found) <= ENDPOINTS_MAX:
         raise UsageError(f"endpoints names {len(found)} addresses", f"give 1 to {ENDPOINTS_MAX}, as host:port,host:port")
     return list(found)
-
-
-def parse_secret(secret: object) -> bytes | None:
-    """The shared secret as bytes. Raises UsageError, without the secret in its text."""
-    if secret is None:
-        return None
-    if isinstance(secret, str):
-        secret = secret.encode("utf-8")
-    if not isinstance(secret, (bytes, bytearray)) or not secret:
-        raise UsageError("secret must be non-empty bytes or text", "leave it out where the raft group has none")
-    return bytes(secret)

@@ -10,6 +10,7 @@ from typing import Final
 
 from cluster.address import Address
 from cluster.errors import UsageError
+from cluster.secrets import Secrets
 
 _ANY_HOSTS: Final = frozenset(("0.0.0.0", "::", "*"))
 
@@ -37,20 +38,19 @@ def choose_advertise(listen: Address | Iterable[Address], advertise: Address | N
     return chosen
 
 
-def check_exposure(listen: Address | Iterable[Address], secret: bytes | None, tls: object | None, insecure: bool) -> None:
+def check_exposure(listen: Address | Iterable[Address], secrets: Secrets, tls: object | None, insecure: bool) -> None:
     """Refuse to be open to a network without a way to tell friends from strangers.
 
     Raises:
         UsageError: when an address can be reached from other machines, and there is neither a secret nor TLS, and nobody
-            said ``insecure``; or the secret is empty.
+            said ``insecure``.
     """
-    if secret is not None and not secret:
-        raise UsageError("the secret is empty", "give a long random one, or none")
-    if secret is not None or tls is not None or insecure:
+    if secrets or tls is not None or insecure:
         return
     for address in listen_addresses(listen):
         if not address.is_loopback:
             raise UsageError(
-                f"{address} can be reached from other machines, and there is no secret: anybody could take part",
-                "give all nodes and clients the same secret (--secret-file), listen on a loopback address, or say --insecure",
+                f"{address} can be reached from other machines, and there is no secret and no TLS: anybody could take part",
+                "give all nodes and clients the same secret (--secret-file) or TLS (--tls-cert, --tls-key, --tls-ca), "
+                "listen on a loopback address, or say --insecure",
             )

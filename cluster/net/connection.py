@@ -12,11 +12,12 @@ from collections.abc import Callable
 from cluster.address import Address
 from cluster.errors import CoordinationError
 from cluster.limits import OUTPUT_BUFFER_MAX_BYTES
-from cluster.net.greeting import Greeting
+from cluster.net.greeting import Greeting, session_to
 from cluster.net.handshake import NONCE_BYTES, DialerHandshake, Refused
 from cluster.net.receiver import Receiver
 from cluster.net.stream import Stream
 from cluster.ports import Connection, Env, Hello, Welcome
+from cluster.tls import Credentials
 
 logger = logging.getLogger(__name__)
 
@@ -46,17 +47,18 @@ class SocketConnection(Receiver, Stream):
 
 
 async def open_client(
-    env: Env, address: Address, hello: Hello, secret: bytes | None, timeout_s: float
+    env: Env, address: Address, hello: Hello, secret: bytes | None, timeout_s: float, tls: Credentials | None = None
 ) -> tuple[Connection, Welcome]:
     """Connect to a node and shake hands, within ``timeout_s`` seconds in all.
 
+    ``tls`` protects the connection to a ``host:port``; what goes through a Unix socket does not leave the machine.
     Nothing is delivered before the caller has set ``on_data``; no request was sent.
 
     Raises:
         OSError: the address cannot be resolved or reached, or the connection broke, or the node is full.
         TimeoutError: not within ``timeout_s``.
         ProtocolError: the other side is no node of this protocol version.
-        AuthenticationError: the secrets differ, one side has none, or it is another cluster.
+        AuthenticationError: the secrets differ, one side has none or no TLS, a certificate is refused, or it is another cluster.
         UsageError: ``hello`` breaks the rules.
     """
     handshake = DialerHandshake(hello, secret, env.entropy(NONCE_BYTES))
@@ -76,7 +78,7 @@ async def open_client(
         if not outcome.done():
             outcome.set_exception(_failure(address, greeting, refused))
 
-    greeting = Greeting(env, handshake, done, failed)
+    greeting = Greeting(env, handshake, done, failed, tls=session_to(address, tls))
     deadline = env.clock() + timeout_s
     late = f"no handshake with {address} within {timeout_s:g} s"
 
@@ -85,7 +87,7 @@ async def open_client(
             outcome.set_exception(TimeoutError(late))
 
     try:
-        await env.dial(address, lambda: greeting, timeout_s)
+        await env.dial(address, lambda: greeting.protocol, timeout_s)
         timer = env.call_later(deadline - env.clock(), expire)
         try:
             connection = await outcome

@@ -31,7 +31,7 @@ class Dialer:
         """``make`` gives the greeting of a new call; its ``on_failed`` must lead to ``failed``. May raise UsageError."""
         self._env = env
         self.peer = peer
-        self._address = Address.parse(peer, what="peer")
+        self.address = Address.parse(peer, what="peer")
         self._make = make
         self._misses = 0
         self._problem = ""
@@ -81,7 +81,7 @@ class Dialer:
 
     async def _dial(self, greeting: Greeting) -> None:
         try:
-            await self._env.dial(self._address, lambda: greeting, DIAL_TIMEOUT_S)
+            await self._env.dial(self.address, lambda: greeting.protocol, DIAL_TIMEOUT_S)
         except asyncio.TimeoutError:
             self._unreachable(greeting, f"no connection within {DIAL_TIMEOUT_S:g} s")
         except (OSError, ValueError) as error:

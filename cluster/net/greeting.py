@@ -5,18 +5,29 @@ Knows: how handshake payloads travel, and how much a stranger may send. Must not
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
+from cluster.address import Address
 from cluster.codec import frame
 from cluster.limits import HANDSHAKE_MAX_BYTES
 from cluster.net.handshake import AcceptorHandshake, DialerHandshake, Refused
+from cluster.net.secure import SecureLayer
 from cluster.net.stream import Roster, Stream
 from cluster.ports import Env, Hello
+from cluster.tls import Credentials, TlsSession
 
 _PREFIX: Final = 4
+# How TLS begins, read as the length of a frame: far over every limit.
+_TLS_HELLO: Final = 0x1603
 _numbers: Final = itertools.count(1)
+
+
+def session_to(address: Address, tls: Credentials | None) -> TlsSession | None:
+    """TLS for a call to ``address``. A Unix socket has none: what goes through it does not leave the machine."""
+    return None if tls is None or address.is_unix else tls.dialing(address.host)
 
 
 class Greeting(Stream):
@@ -27,6 +38,7 @@ class Greeting(Stream):
     ``on_claim(greeting)`` is called once the other side has said who it is.
 
     Attributes:
+        protocol: what reads the socket: this, or TLS around it.
         number: grows with the moment at which this side sent its nonce; 0 before. A process that answers it was alive after that
             moment, so that a later process of the same peer never has a lower number than an earlier one.
     """
@@ -39,8 +51,11 @@ class Greeting(Stream):
         on_failed: Callable[[Greeting, Refused | None], None],
         on_claim: Callable[[Greeting], None] | None = None,
         roster: Roster | None = None,
+        tls: TlsSession | None = None,
     ) -> None:
+        """``tls``: what the connection is protected by; None: nothing."""
         super().__init__(env, 2 * HANDSHAKE_MAX_BYTES, roster)
+        self.protocol: asyncio.Protocol = self if tls is None else SecureLayer(tls, self)
         self.handshake = handshake
         self.refused: Refused | None = None
         self.number = 0
@@ -65,6 +80,18 @@ class Greeting(Stream):
         if isinstance(self.handshake, DialerHandshake):
             self._send(self.handshake.start())
 
+    def secured(self, session: TlsSession) -> None:
+        self.handshake.channel = session
+
+    def insecure(self, reason: str, *, plain: bool) -> None:
+        if self.reason is not None:
+            return
+        accepts = isinstance(self.handshake, AcceptorHandshake)
+        who = self.handshake.own_id
+        # A dialer must not say a word without TLS, or whoever is in between has taken it away.
+        text = f"node {who} requires TLS, and the other side speaks without it" if accepts and plain else f"{who}: {reason}"
+        self.refuse(Refused("tls", text, tell=accepts and plain))
+
     def data_received(self, data: bytes) -> None:
         if self.reason is not None:
             return
@@ -78,6 +105,8 @@ class Greeting(Stream):
     def _take_frames(self) -> None:
         while len(self._received) >= _PREFIX:
             size = int.from_bytes(self._received[:_PREFIX], "big")
+            if size >> 16 == _TLS_HELLO and self.handshake.channel is None:
+                raise Refused("tls", f"the caller speaks TLS, and {self.handshake.own_id} has none")
             if _PREFIX + size > self._budget:
                 raise Refused("protocol", f"a frame of {size} bytes before the handshake is over")
             if len(self._received) < _PREFIX + size:

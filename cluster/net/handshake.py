@@ -10,6 +10,8 @@ Knows: the messages, who proves what to whom, and why a side is refused. Must no
     (empty frame, from a peer whose id is the lower one)                ->
 
 Either side may send ["error", code, text] instead of its next message, and closes then; after its last message it just closes.
+Each role has its own secret, or all have the same. Where TLS is below, the transcript also holds what only the two ends of that very
+TLS connection know, so that somebody in between who ends TLS on both sides has no use for what it carries.
 ``proof`` and ``mac`` are HMAC-SHA-256 of one transcript that holds every other field of the first two messages, under two labels. Both
 nonces are in it, so nothing can be replayed; the labels differ, so nothing can be reflected; the acceptor proves itself first, so a dialer
 answers nobody who does not know the secret.
@@ -19,18 +21,19 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from cluster.address import Address
 from cluster.codec import pack, unpack
 from cluster.errors import AuthenticationError, CoordinationError, ProtocolError, UsageError
 from cluster.limits import HANDSHAKE_MAX_BYTES, NODE_ID_MAX_BYTES
 from cluster.ports import Hello, Welcome
+from cluster.secrets import ROLES, Secrets
 
 MAGIC: Final = "tenure"
 VERSION: Final = 1
 NONCE_BYTES: Final = 32
 ID_BYTES: Final = 16
-ROLES: Final = ("peer", "client", "admin")
 ERROR_TEXT_MAX: Final = 300
 # What comes after a hello or a challenge (proof, welcome or error frame, length prefixes) must fit into the limit, too.
 _HELLO_MAX_BYTES: Final = HANDSHAKE_MAX_BYTES - 640
@@ -43,9 +46,12 @@ _CODES: Final[Mapping[str, tuple[type[CoordinationError], str]]] = {
     "protocol": (ProtocolError, "check that both sides are tenure nodes or clients of compatible versions"),
     "version": (ProtocolError, "run the same protocol version on both sides"),
     "role": (ProtocolError, "check that the address is the one meant for this use"),
+    "role-closed": (AuthenticationError, "give the node a secret for this role, or use another role"),
     "dialer-lacks-secret": (AuthenticationError, "give the same secret to both sides"),
     "acceptor-lacks-secret": (AuthenticationError, "give the same secret to both sides"),
-    "secret": (AuthenticationError, "give the same secret to both sides"),
+    "secret": (AuthenticationError, "give the same secret to both sides; a secret for one role does not serve another"),
+    "tls": (AuthenticationError, "give both sides TLS, with certificates of the same authority (--tls-cert, --tls-key, --tls-ca)"),
+    "certificate": (AuthenticationError, "issue each node a certificate that names the host of its address"),
     "cluster": (AuthenticationError, "check the addresses: the two belong to different clusters"),
     "duplicate": (AuthenticationError, "give each node its own address, and list each address once"),
     "identity": (AuthenticationError, "list each node under the address that it advertises"),
@@ -78,9 +84,20 @@ def prove(secret: bytes | None, label: bytes, shared: bytes) -> bytes:
     return b"" if secret is None else hmac.digest(secret, label + shared, "sha256")
 
 
-def transcript(hello: list[Any], challenge: list[Any]) -> bytes:
-    """Every field of the first two messages but the proof, in their canonical encoding."""
-    return pack([hello, challenge[:4] + challenge[5:]])
+class Channel(Protocol):
+    """The TLS connection that carries a handshake."""
+
+    def binding(self) -> bytes:
+        """What only its two ends know."""
+
+    def names(self, host: str) -> bool:
+        """Whether the other side's certificate is made out to ``host``."""
+
+
+def transcript(hello: list[Any], challenge: list[Any], channel: Channel | None = None) -> bytes:
+    """Every field of the first two messages but the proof, in their canonical encoding, and the TLS connection that carries them."""
+    fields = [hello, challenge[:4] + challenge[5:]]
+    return pack(fields if channel is None else [*fields, channel.binding()])
 
 
 def _read(payload: bytes, what: str) -> list[Any]:
@@ -161,6 +178,10 @@ def _check_own(own: Hello, fields: list[Any], nonce: bytes) -> None:
         )
 
 
+def _differ(dialer: Hello, acceptor_id: str) -> str:
+    return f"{dialer.node_id} and node {acceptor_id} have different secrets for the role {dialer.role}"
+
+
 def _check_cluster(own: bytes, other: bytes) -> None:
     if own and other and own != other:
         raise Refused("cluster", "the two sides belong to different clusters")
@@ -174,7 +195,10 @@ class DialerHandshake:
         spoke_last: this side has sent its last message: what it sends now is no part of the handshake for the other side.
         other: what the acceptor says of itself; proven, if there is a secret, once it is set.
         welcome: set when ``done``.
+        channel: the TLS connection below, to be set before anything is received; None: there is none.
     """
+
+    channel: Channel | None = None
 
     def __init__(self, hello: Hello, secret: bytes | None, nonce: bytes, *, expect: str | None = None) -> None:
         """``expect`` is the node id that the acceptor must have; None: any."""
@@ -185,6 +209,10 @@ class DialerHandshake:
         self._expect = expect
         self.other: Hello | None = None
         self.welcome: Welcome | None = None
+
+    @property
+    def own_id(self) -> str:
+        return self._hello.node_id
 
     @property
     def done(self) -> bool:
@@ -216,7 +244,7 @@ class DialerHandshake:
             fault = "proof"
         if fault is not None:
             raise Refused("protocol", f"the challenge has no valid {fault}")
-        self._check_proof(node_id, proof, shared := transcript(self._fields, message))
+        self._check_proof(node_id, proof, shared := transcript(self._fields, message, self.channel))
         _check_cluster(self._hello.cluster_id, cluster_id)
         if self._expect is not None and node_id != self._expect:
             raise Refused("identity", f"the node at {self._expect} says that it is {node_id}")
@@ -229,7 +257,7 @@ class DialerHandshake:
         if self._secret is not None and not proof:
             raise Refused("acceptor-lacks-secret", f"{self._hello.node_id} requires a secret, and node {node_id} has none")
         if not hmac.compare_digest(proof, prove(self._secret, _ACCEPTOR_LABEL, shared)):
-            raise Refused("secret", f"{self._hello.node_id} and node {node_id} have different secrets")
+            raise Refused("secret", _differ(self._hello, node_id))
 
     def _welcomed(self, other: Hello, message: list[Any]) -> None:
         if (
@@ -251,21 +279,24 @@ class AcceptorHandshake:
         done: the handshake is over and this side may send.
         spoke_last: as for the dialer.
         other: what the dialer says of itself; claimed until ``done``.
+        channel: as for the dialer.
     """
+
+    channel: Channel | None = None
 
     def __init__(
         self,
         own: Hello,
-        secret: bytes | None,
+        secrets: Secrets,
         nonce: bytes,
         accept: Callable[[Hello], Refused | None],
         welcome: Callable[[Hello], Welcome],
     ) -> None:
         """``accept`` is asked once the dialer has proven itself; ``welcome`` is asked after it."""
-        _check_secret(secret)
         self._own = own
         self._fields = challenge_fields(own, nonce)
-        self._secret = secret
+        self._secrets = secrets
+        self._secret: bytes | None = None
         self._accept = accept
         self._welcome = welcome
         self._shared = b""
@@ -273,6 +304,10 @@ class AcceptorHandshake:
         self.other: Hello | None = None
         self.spoke_last = False
         self.done = False
+
+    @property
+    def own_id(self) -> str:
+        return self._own.node_id
 
     def receive(self, payload: bytes) -> bytes | None:
         """Take one payload of the dialer; returns the payload to send, if any. Raises Refused."""
@@ -298,8 +333,11 @@ class AcceptorHandshake:
             raise Refused("protocol", f"the hello has no valid {fault}")
         if role == "peer" and node_id == self._own.node_id:
             raise Refused("duplicate", f"node id {node_id} is this node's own")
+        if not self._secrets.named(role):
+            raise Refused("role-closed", f"node {self._own.node_id} has no secret for the role {role}, and lets nobody in under it")
+        self._secret = self._secrets.of_role(role)
         self.other = Hello(role, node_id, incarnation, cluster_id, info)
-        self._shared = transcript(message, self._fields)
+        self._shared = transcript(message, self._fields, self.channel)
         self._fields[4] = prove(self._secret, _ACCEPTOR_LABEL, self._shared)
         return pack(self._fields)
 
@@ -312,7 +350,8 @@ class AcceptorHandshake:
         if self._secret is not None and not mac:
             raise Refused("dialer-lacks-secret", f"node {self._own.node_id} has a secret, and {other.node_id} has none")
         if not hmac.compare_digest(mac, prove(self._secret, _DIALER_LABEL, self._shared)):
-            raise Refused("secret", f"{other.node_id} and node {self._own.node_id} have different secrets")
+            raise Refused("secret", _differ(other, self._own.node_id))
+        self._check_certificate(other)
         _check_cluster(self._own.cluster_id, other.cluster_id)
         refused = self._accept(other)
         if refused is not None:
@@ -322,6 +361,17 @@ class AcceptorHandshake:
         self.spoke_last = True
         self.done = not self._awaits_commit
         return pack([0, welcome.epoch, welcome.leader])
+
+    def _check_certificate(self, other: Hello) -> None:
+        """Not everybody with a certificate is a node: a peer's must name the host under which it is called."""
+        if other.role != "peer" or self.channel is None:
+            return
+        try:
+            host = Address.parse(other.node_id).host
+        except UsageError as error:
+            raise Refused("identity", f"the node id is no address: {error.detail}") from None
+        if not self.channel.names(host):
+            raise Refused("certificate", f"the certificate of {other.node_id} does not name the host {host!r}")
 
     def _committed(self, payload: bytes) -> None:
         # Of two peers the one with the lower id decides which of two connections is used; until it has said so, this one is not.

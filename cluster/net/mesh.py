@@ -20,11 +20,13 @@ from cluster.address import Address
 from cluster.codec import frame
 from cluster.limits import PEER_FRAME_MAX_BYTES
 from cluster.net.dialer import RETRY_MIN_S, Dialer
-from cluster.net.greeting import Greeting
+from cluster.net.greeting import Greeting, session_to
 from cluster.net.handshake import NONCE_BYTES, DialerHandshake, Refused
 from cluster.net.peer import PING, FrameSink, PeerStream, boot_of
 from cluster.net.stream import Roster
 from cluster.ports import Env, Handle, Hello
+from cluster.secrets import Secrets
+from cluster.tls import Credentials
 
 PING_INTERVAL_S: Final = 1.0
 PEER_UNHEARD_S: Final = 3.5
@@ -68,14 +70,21 @@ class Mesh(FrameSink):
     on_disconnected: Callable[[str], None]
 
     def __init__(
-        self, env: Env, node_id: str, peers: Iterable[str | Address], secret: bytes | None, hello: Callable[[], Hello]
+        self,
+        env: Env,
+        node_id: str,
+        peers: Iterable[str | Address],
+        secrets: Secrets,
+        hello: Callable[[], Hello],
+        tls: Credentials | None,
     ) -> None:
         self.on_frame = lambda peer, payload: None
         self.on_connected = lambda peer, hello: None
         self.on_disconnected = lambda peer: None
         self.node_id = node_id
         self._env = env
-        self._secret = secret
+        self._secrets = secrets
+        self._tls = tls
         self._hello = hello
         self._boot = env.entropy(8)
         self._links: dict[str, _Link] = {}
@@ -154,10 +163,10 @@ class Mesh(FrameSink):
         return replace(hello, info={**hello.info, "boot": self._boot})
 
     def _greet(self, dialer: Dialer) -> Greeting:
-        handshake = DialerHandshake(
-            self.own_hello(), self._secret, self._env.entropy(NONCE_BYTES), expect=dialer.peer
-        )
-        return Greeting(self._env, handshake, self.adopt, dialer.failed, roster=self._roster)
+        secret, nonce = self._secrets.of_role("peer"), self._env.entropy(NONCE_BYTES)
+        handshake = DialerHandshake(self.own_hello(), secret, nonce, expect=dialer.peer)
+        session = session_to(dialer.address, self._tls)
+        return Greeting(self._env, handshake, self.adopt, dialer.failed, roster=self._roster, tls=session)
 
     # -- which connection is the one
 

@@ -5,9 +5,10 @@ Knows: who is let in, and to whom a connection goes. Must not know: what frames 
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final
 
 from cluster.address import Address
 from cluster.errors import UsageError
@@ -21,9 +22,8 @@ from cluster.net.listener import open_listener
 from cluster.net.lobby import Lobby
 from cluster.net.mesh import Mesh
 from cluster.ports import Connection, Env, Hello, Listener, Welcome
-
-# An acceptor proves itself to anybody who asks, and that proof allows guessing at leisure.
-SECRET_ENOUGH_BYTES: Final = 16
+from cluster.secrets import SECRET_MIN_BYTES, Secrets
+from cluster.tls import Credentials
 
 logger = logging.getLogger(__name__)
 
@@ -42,27 +42,30 @@ class NodeNet(Mesh):
         listen: Address | Iterable[Address],
         advertise: Address | None,
         peers: Iterable[str | Address],
-        secret: bytes | None,
+        secrets: Secrets,
         hello: Callable[[], Hello],
         welcome: Callable[[Hello], Welcome],
         *,
         accept: Callable[[Hello], str | None] | None = None,
+        tls: Credentials | None = None,
     ) -> None:
         """
         Args:
             listen: one address, or several; peers and clients may use each.
             advertise: under which address the others reach this node, and its node id; None: the first of ``listen``.
             peers: ids of the other members, which are their advertised addresses; this node's own is passed over.
-            secret: the shared secret, not empty; None: everybody is let in.
+            secrets: what proves each role; without any, everybody is let in.
             hello: what this node says of itself, asked for each handshake; its node id must be ``str(advertise)``.
             welcome: what a client that was let in is told.
             accept: a policy of the owner, asked once a caller has proven itself: the text of a refusal, or None.
+            tls: what protects every connection but those of Unix sockets; None: nothing.
 
         Raises:
-            UsageError: when nobody can dial the advertised address, or a peer is not an address.
+            UsageError: when nobody can dial the advertised address, a peer is not an address, or peers have no secret while others have.
         """
         self._listen = listen_addresses(listen)
-        super().__init__(env, str(choose_advertise(self._listen, advertise)), peers, secret, hello)
+        super().__init__(env, str(choose_advertise(self._listen, advertise)), peers, secrets, hello, tls)
+        secrets.of_role("peer")
         self.on_client = lambda connection: connection.close("this node serves no clients")
         self._welcome = welcome
         self._policy = accept
@@ -86,11 +89,12 @@ class NodeNet(Mesh):
         if own.node_id != self.node_id:
             raise UsageError(f"node id {own.node_id} is not the advertised address {self.node_id}", "make them the same")
         self._handshake()
-        if self._secret is not None and len(self._secret) < SECRET_ENOUGH_BYTES:
+        if self._secrets and self._secrets.shortest() < SECRET_MIN_BYTES:
             logger.warning("secret.short node=%s hint=whoever connects may guess it, use more bytes", self.node_id)
         try:
             for address in self._listen:
-                self._listeners.append(await open_listener(self._env, address, self._arrival))
+                arrival = functools.partial(self._arrival, address)
+                self._listeners.append(await open_listener(self._env, address, arrival))
         except BaseException:
             self.close()
             raise
@@ -114,13 +118,16 @@ class NodeNet(Mesh):
 
     def _handshake(self) -> AcceptorHandshake:
         return AcceptorHandshake(
-            self.own_hello(), self._secret, self._env.entropy(NONCE_BYTES), self._judge, self._welcome
+            self.own_hello(), self._secrets, self._env.entropy(NONCE_BYTES), self._judge, self._welcome
         )
 
-    def _arrival(self) -> Greeting:
-        greeting = Greeting(self._env, self._handshake(), self._arrived, self._turned_away, self.claimed, self._roster)
+    def _arrival(self, at: Address) -> asyncio.Protocol:
+        session = None if self._tls is None or at.is_unix else self._tls.accepting()
+        greeting = Greeting(
+            self._env, self._handshake(), self._arrived, self._turned_away, self.claimed, self._roster, session
+        )
         self._lobby.enter(greeting)
-        return greeting
+        return greeting.protocol
 
     def _judge(self, other: Hello) -> Refused | None:
         text = self._policy(other) if self._policy is not None else None

@@ -9,6 +9,7 @@ import asyncio
 from typing import Any, Final
 
 from cluster.ports import Env
+from cluster.tls import TlsSession
 
 LINGER_S: Final = 1.0
 
@@ -77,6 +78,14 @@ class Stream(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """Nothing: the stream was closed when writing was paused."""
+
+    def secured(self, session: TlsSession) -> None:
+        """TLS is established below."""
+
+    def insecure(self, reason: str, *, plain: bool) -> None:
+        """TLS broke below; ``plain``: the other side does not speak it."""
+        del plain
+        self.close(f"TLS: {reason}", abort=True)
 
     def close(self, reason: str = "", *, abort: bool = False) -> None:
         """End it. What was written before is still sent, for at most ``LINGER_S``, unless ``abort``."""

@@ -40,6 +40,7 @@ from cluster.errors import (
     Unavailable,
     UsageError,
 )
+from cluster.tls import Tls
 from tenure import aio, fenced_sql, identity
 from tenure.aio_elector import AsyncLeaderElector, AsyncLeaderGroupElector
 from tenure.context import assert_leader, current_lease, extend_lease
@@ -83,6 +84,7 @@ __all__ = [
     "ProtocolError",
     "RunResult",
     "Skipped",
+    "Tls",
     "Unavailable",
     "Unknown",
     "UsageError",

@@ -34,6 +34,13 @@ class Asking(Generic[Opt]):
     _cancellable: ClassVar[bool] = False
 
     def __init__(self, coordinator: Coordinator, options: Opt) -> None:
+        if not callable(getattr(coordinator, "acquire", None)):
+            raise UsageError(
+                f"an elector needs a coordinator, not {type(coordinator).__name__}",
+                "give what tenure.join, tenure.connect or tenure.local returned",
+            )
+        if not isinstance(options, (ElectionOptions, GroupElectionOptions)):
+            raise UsageError(f"options must be ElectionOptions, not {type(options).__name__}", "write ElectionOptions(wait_time=5)")
         if options.on_lost == "cancel" and not self._cancellable:
             raise UsageError(
                 'on_lost is "cancel", and a function in a thread cannot be cancelled',

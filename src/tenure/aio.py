@@ -13,6 +13,8 @@ from typing import Any, ParamSpec
 from cluster.client import Coordinator, ExtendOutcome, connect_async
 from cluster.client.checks import Seconds
 from cluster.embedded import off_loop
+from cluster.secrets import Secret
+from cluster.tls import Tls
 from tenure import doors
 from tenure.context import assert_leader_async as assert_leader
 from tenure.context import for_tasks
@@ -23,10 +25,10 @@ P = ParamSpec("P")
 
 
 async def connect(
-    endpoints: str | Iterable[str], *, secret: bytes | str | None = None, timeout: Seconds = 5.0
+    endpoints: str | Iterable[str], *, secret: Secret = None, tls: Tls | None = None, timeout: Seconds = 5.0
 ) -> Coordinator:
     """``tenure.connect``, without blocking the loop."""
-    return await connect_async(endpoints, secret=secret, timeout=timeout)
+    return await connect_async(endpoints, secret=secret, tls=tls, timeout=timeout)
 
 
 def _twin(make: Callable[P, Coordinator]) -> Callable[P, Coroutine[Any, Any, Coordinator]]:

@@ -11,27 +11,30 @@ from cluster.client import Coordinator
 from cluster.client import connect as _connect
 from cluster.client.checks import Seconds
 from cluster.embedded import join, local
+from cluster.secrets import Secret
+from cluster.tls import Tls
 
 __all__ = ["connect", "join", "local"]
 
 
 def connect(
-    endpoints: str | Iterable[str], *, secret: bytes | str | None = None, timeout: Seconds = 5.0
+    endpoints: str | Iterable[str], *, secret: Secret = None, tls: Tls | None = None, timeout: Seconds = 5.0
 ) -> Coordinator:
     """Become a client of nodes that run elsewhere.
 
     Args:
         endpoints: ``"host:port,host:port"``, ``"unix:/path"``, or a sequence of such: one is enough, more are safer.
-        secret: the shared secret of the raft group, if it has one.
+        secret: the raft group's secret for clients, if it has one.
+        tls: this client's certificate, its key and the authority that all certificates come from; None: no TLS.
         timeout: seconds, 0.001 to 1 day: for this first contact, and the coordinator's default.
 
     Returns:
         A coordinator, once one node has answered. That there is a raft leader is not asked.
 
     Raises:
-        UsageError: bad endpoints, secret or timeout. Nothing was opened.
+        UsageError: bad endpoints, secret, TLS files or timeout. Nothing was opened.
         Unavailable: no node answered in time; the message has each address and its reason.
         AuthenticationError: every node refused this client.
         ProtocolError: what answers at every address is no node of this version.
     """
-    return _connect(endpoints, secret=secret, timeout=timeout)
+    return _connect(endpoints, secret=secret, tls=tls, timeout=timeout)

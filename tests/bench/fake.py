@@ -13,6 +13,7 @@ from typing import Any
 from cluster.codec import frame, pack, unpack
 from cluster.net.handshake import NONCE_BYTES, AcceptorHandshake
 from cluster.ports import Hello, Welcome
+from cluster.secrets import Secrets
 from tests.wire.model import Unreadable, read_operation
 
 EPOCH = 300
@@ -90,7 +91,7 @@ class FakeConnection(asyncio.Protocol):
         self._node = node
         self._data = b""
         self._rids: set[int] = set()
-        self._handshake = AcceptorHandshake(OWN, None, b"x" * NONCE_BYTES, lambda hello: None, node.welcome)
+        self._handshake = AcceptorHandshake(OWN, Secrets.of(None), b"x" * NONCE_BYTES, lambda hello: None, node.welcome)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.cli.options import Option, Parser, addresses, count, read_secret, seconds, switch
+from cluster.cli.options import Option, Parser, addresses, count, read_secrets, seconds, switch
 from cluster.errors import UsageError
 
 pytestmark = pytest.mark.fast
@@ -88,13 +88,13 @@ def test_addresses_are_checked_one_by_one_and_kept_once() -> None:
 def test_a_secret_file_is_read_and_never_shown(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text("0123456789abcdef\n")
-    assert read_secret(str(path)) == b"0123456789abcdef"
+    assert read_secrets(str(path)).of_role("peer") == b"0123456789abcdef"
     path.write_text("hush")
     with pytest.raises(UsageError, match="holds 4 bytes") as caught:
-        read_secret(str(path))
+        read_secrets(str(path))
     assert "hush" not in str(caught.value)
     with pytest.raises(UsageError, match="No such file"):
-        read_secret(str(tmp_path / "none"))
+        read_secrets(str(tmp_path / "none"))
 
 
 def test_switch_refuses_anything_else() -> None:

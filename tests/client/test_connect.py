@@ -21,13 +21,14 @@ from cluster.errors import AuthenticationError, CoordinationError, ProtocolError
 from cluster.local import LocalNode
 from cluster.net import NodeNet
 from cluster.ports import Hello
+from cluster.secrets import Secret, Secrets
 from tests.support_cluster import free_ports
 
 pytestmark = pytest.mark.fast
 
 
 @contextlib.contextmanager
-def node_at(address: str, secret: bytes | None = None) -> Iterator[None]:
+def node_at(address: str, secret: Secret = None) -> Iterator[None]:
     """One node that serves its own table at a socket."""
     io = IoThread("test-node")
     at = Address.parse(address)
@@ -36,7 +37,13 @@ def node_at(address: str, secret: bytes | None = None) -> Iterator[None]:
         node = LocalNode(io.env)
         hello = Hello("peer", address, b"n" * 16)
         net = NodeNet(
-            io.env, listen=at, advertise=at, peers=(), secret=secret, hello=lambda: hello, welcome=node.server.welcome
+            io.env,
+            listen=at,
+            advertise=at,
+            peers=(),
+            secrets=Secrets.of(secret),
+            hello=lambda: hello,
+            welcome=node.server.welcome,
         )
         net.on_client = node.server.client_connected
         await net.start()

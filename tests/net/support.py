@@ -19,6 +19,8 @@ from cluster.env import RealEnv, new_loop
 from cluster.net import NodeNet
 from cluster.net.handshake import NONCE_BYTES, DialerHandshake
 from cluster.ports import Connection, Hello, Welcome
+from cluster.secrets import Secret, Secrets
+from cluster.tls import Credentials
 from tests.support_cluster import free_ports
 
 SECRET = b"a long random secret"
@@ -79,7 +81,8 @@ class Node:
         address: str,
         peers: Iterable[str] = (),
         *,
-        secret: bytes | None = SECRET,
+        secret: Secret = SECRET,
+        tls: Credentials | None = None,
         listen: Address | list[Address] | None = None,
         incarnation: bytes | None = None,
         cluster_id: bytes = b"",
@@ -95,10 +98,11 @@ class Node:
             listen or Address.parse(address),
             Address.parse(address),
             peers,
-            secret,
+            Secrets.of(secret),
             lambda: self.hello,
             lambda other: Welcome(address, cluster_id, 3, address),
             accept=accept,
+            tls=tls,
         )
         self.net.on_connected = lambda peer, hello: self.story.append(("up", peer))
         self.net.on_disconnected = lambda peer: self.story.append(("down", peer))

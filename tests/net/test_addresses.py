@@ -7,9 +7,11 @@ import pytest
 from cluster.address import Address
 from cluster.errors import UsageError
 from cluster.net import check_exposure, choose_advertise
+from cluster.secrets import Secrets
 
 pytestmark = pytest.mark.fast
 
+NONE = Secrets.of(None)
 LOOPBACK = Address.parse("127.0.0.1:7101")
 SOCKET = Address.parse("unix:/run/tenure.sock")
 OPEN = Address.parse("0.0.0.0:7101")
@@ -17,25 +19,19 @@ LAN = Address.parse("10.0.0.5:7101")
 
 
 def test_this_machine_alone_needs_no_secret() -> None:
-    check_exposure(LOOPBACK, None, None, False)
-    check_exposure([LOOPBACK, SOCKET], None, None, False)
-    check_exposure(Address.parse("[::1]:7101"), None, None, False)
+    check_exposure(LOOPBACK, NONE, None, False)
+    check_exposure([LOOPBACK, SOCKET], NONE, None, False)
+    check_exposure(Address.parse("[::1]:7101"), NONE, None, False)
 
 
 @pytest.mark.parametrize("listen", [OPEN, LAN, [SOCKET, LAN], Address.parse("[::]:7101"), Address.parse("db1:7101")])
 def test_a_network_needs_a_secret_or_tls_or_a_word(listen: Address | list[Address]) -> None:
     with pytest.raises(UsageError, match="no secret") as caught:
-        check_exposure(listen, None, None, False)
+        check_exposure(listen, NONE, None, False)
     assert "--insecure" in caught.value.hint
-    check_exposure(listen, b"secret", None, False)
-    check_exposure(listen, None, object(), False)
-    check_exposure(listen, None, None, True)
-
-
-@pytest.mark.parametrize("insecure", [False, True])
-def test_an_empty_secret_is_refused_everywhere(insecure: bool) -> None:
-    with pytest.raises(UsageError, match="empty"):
-        check_exposure(LOOPBACK, b"", None, insecure)
+    check_exposure(listen, Secrets.of("secret"), None, False)
+    check_exposure(listen, NONE, object(), False)
+    check_exposure(listen, NONE, None, True)
 
 
 @pytest.mark.parametrize("listen", [OPEN, Address.parse("[::]:7101")])

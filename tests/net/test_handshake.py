@@ -23,6 +23,7 @@ from cluster.net.handshake import (
     transcript,
 )
 from cluster.ports import Hello, Welcome
+from cluster.secrets import Secret, Secrets
 from tests.net.support import quick
 
 pytestmark = pytest.mark.fast
@@ -45,10 +46,10 @@ def dialer(hello: Hello = CLIENT, secret: bytes | None = SECRET, number: int = 1
 
 
 def acceptor(
-    own: Hello = NODE, secret: bytes | None = SECRET, number: int = 2, refuse: Refused | None = None
+    own: Hello = NODE, secret: Secret = SECRET, number: int = 2, refuse: Refused | None = None
 ) -> AcceptorHandshake:
     welcome = Welcome(own.node_id, own.cluster_id, 7, "10.0.0.9:1")
-    return AcceptorHandshake(own, secret, nonce(number), lambda hello: refuse, lambda hello: welcome)
+    return AcceptorHandshake(own, Secrets.of(secret), nonce(number), lambda hello: refuse, lambda hello: welcome)
 
 
 def shake(one: DialerHandshake, two: AcceptorHandshake) -> list[bytes]:

@@ -19,6 +19,7 @@ from cluster.net import mesh as mesh_module
 from cluster.net.mesh import PEER_UNHEARD_S, refuse_second
 from cluster.net.peer import PING, FrameSink, PeerStream
 from cluster.ports import Hello, Welcome
+from cluster.secrets import Secrets
 from tests.net.support import Node, Raw, addresses, formed, run, until
 from tests.sim.host import Host
 from tests.sim.loop import VirtualLoop
@@ -55,7 +56,7 @@ class Member:
         env = self.host.env()
         hello = Hello("peer", self.name, self.name.encode().ljust(16))
         self.net = NodeNet(
-            env, Address.parse(self.name), None, NAMES, b"secret", lambda: hello, lambda other: Welcome(self.name, b"", 0, "")
+            env, Address.parse(self.name), None, NAMES, Secrets.of("secret"), lambda: hello, lambda other: Welcome(self.name, b"", 0, "")
         )
         self.net.on_connected = lambda peer, hello: self._changed("up", peer)
         self.net.on_disconnected = lambda peer: self._changed("down", peer)

@@ -15,6 +15,7 @@ from cluster.client.call import Call
 from cluster.client.errands import AbandonCall, ReleaseCall
 from cluster.errors import CoordinationError, Indeterminate, LeaseLostError, Unavailable
 from cluster.opcodes import Status
+from cluster.secrets import Secrets
 from tests.sim.host import Host
 from tests.sim.rounds import WORK
 from tests.sim.violation import Violation
@@ -33,7 +34,7 @@ class Worker:
         self.host = host
         self.name = host.name
         self.rng = random.Random(host.rng.random())
-        self.coordinator = Coordinator(TcpDoor(endpoints, None), env=host.env(), node_id=host.name)
+        self.coordinator = Coordinator(TcpDoor(endpoints, Secrets.of(None)), env=host.env(), node_id=host.name)
         self._engine: Any = self.coordinator._port.engine
         self._asked: dict[Call, float] = {}
         self._granted_until: dict[int, float] = {}

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+import tenure
 from cluster.errors import UsageError
+from tenure import AsyncLeaderElector, LeaderElector
 from tenure.options import ElectionOptions
 
 pytestmark = pytest.mark.fast
@@ -84,3 +86,18 @@ def test_a_short_lease_is_warned_about(caplog: pytest.LogCaptureFixture) -> None
     assert [record.getMessage().split()[:3] for record in caplog.records] == [
         ["options.lease-short", "lease_time_s=2.9", "advised_s=3:"]
     ]
+
+
+@pytest.mark.parametrize("elector", [LeaderElector, AsyncLeaderElector])
+def test_an_elector_says_what_it_needs(elector: Any) -> None:
+    wrong: list[Any] = [None, {}, "127.0.0.1:7101"]
+    for nothing in wrong:
+        with pytest.raises(UsageError, match="needs a coordinator, not"):
+            elector(nothing)
+    with tenure.local() as coordinator, pytest.raises(UsageError, match="must be ElectionOptions, not dict"):
+        elector(coordinator, {"wait_time": 5})
+
+
+def test_a_range_is_shown_in_whole_seconds() -> None:
+    with pytest.raises(UsageError, match=r"wait_time=2592001 s is out of range\. give 0 to 2592000 seconds"):
+        ElectionOptions(wait_time=2592001)
