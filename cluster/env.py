@@ -200,9 +200,15 @@ class RealEnv:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def listen(self, address: Address, factory: Callable[[], asyncio.Protocol], backlog: int = 1024) -> Listener:
+    async def listen(
+        self,
+        address: Address,
+        factory: Callable[[], asyncio.Protocol],
+        backlog: int = 1024,
+        make_room: Callable[[], bool] | None = None,
+    ) -> Listener:
         sockets = await open_sockets(self._loop, address, backlog)
-        return SocketListener(self._loop, address, sockets, factory)
+        return SocketListener(self._loop, address, sockets, factory, make_room)
 
     async def dial(
         self, address: Address, factory: Callable[[], asyncio.Protocol], timeout_s: float

@@ -32,11 +32,15 @@ HANDSHAKE_MAX_BYTES: Final = 4096
 HANDSHAKE_TIMEOUT_S: Final = 5.0
 # What a stranger may send before TLS is established: certificate chains, mostly.
 TLS_HANDSHAKE_MAX_BYTES: Final = 32 << 10
+# Of all clients of one node together: what they have not read yet, and what they sent that is not complete or not looked at yet.
+CLIENTS_OUTPUT_MAX_BYTES: Final = 64 << 20
+CLIENTS_INPUT_MAX_BYTES: Final = 32 << 20
 CONNECTIONS_MAX: Final = 10_000
 UNAUTHENTICATED_MAX: Final = 1_000
 WAIT_MAX_S: Final = 30 * 24 * 3600
 REQUESTS_QUEUED_MAX: Final = 262_144
 WAITERS_MAX: Final = 100_000
+WAITERS_MAX_BYTES: Final = 64 << 20
 OUTPUT_BUFFER_MAX_BYTES: Final = 16 << 20
 PEER_OUTPUT_BUFFER_MAX_BYTES: Final = 64 << 20
 BATCH_MAX_OPS: Final = 10_000

@@ -80,7 +80,14 @@ class Env(Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]: ...
 
-    async def listen(self, address: Address, factory: Callable[[], asyncio.Protocol], backlog: int = 1024) -> Listener: ...
+    async def listen(
+        self,
+        address: Address,
+        factory: Callable[[], asyncio.Protocol],
+        backlog: int = 1024,
+        make_room: Callable[[], bool] | None = None,
+    ) -> Listener:
+        """``make_room`` is asked when file descriptors are short: whether it has closed a connection that others should not wait for."""
 
     async def dial(
         self, address: Address, factory: Callable[[], asyncio.Protocol], timeout_s: float

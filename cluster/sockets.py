@@ -22,7 +22,8 @@ from typing import Any, Final
 
 from cluster.address import Address
 
-ACCEPT_RETRY_S: Final = 0.25
+ACCEPT_RETRY_S: Final = 0.05
+COMPLAIN_AGAIN_S: Final = 60.0
 ACCEPTS_PER_TURN: Final = 64
 RESERVED_DESCRIPTORS: Final = 32
 KEEPALIVE_IDLE_S: Final = 15
@@ -149,11 +150,15 @@ class SocketListener:
         address: Address,
         sockets: list[socket.socket],
         factory: Callable[[], asyncio.Protocol],
+        make_room: Callable[[], bool] | None = None,
     ) -> None:
         self._loop = loop
         self._factory = factory
+        self._make_room = make_room
+        self._last_complaint = -COMPLAIN_AGAIN_S
         self._sockets = sockets
         self._retries: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._level = logging.WARNING
         self._arrivals: set[asyncio.Task[None]] = set()
         self._inode = _inode(address.path) if address.is_unix else None
         self.address = address if address.is_unix else Address(address.host, sockets[0].getsockname()[1])
@@ -170,7 +175,9 @@ class SocketListener:
             except ConnectionAbortedError:
                 continue  # That caller is gone already; the next one may not be.
             except OSError as error:
-                self._pause(listening, error)
+                # Where room was made a descriptor is free in the loop's next turn, and the reader calls again.
+                if self._make_room is None or not self._make_room():
+                    self._pause(listening, error)
                 return
             accepted.setblocking(False)
             tune(accepted)
@@ -179,7 +186,7 @@ class SocketListener:
             self._arrivals.add(task)
             task.add_done_callback(self._arrivals.discard)
         if self._retries.pop(listening, None) is not None:
-            logger.warning("listener.back address=%s", self.address)
+            logger.log(self._level, "listener.back address=%s", self.address)
 
     async def _receive(self, accepted: socket.socket) -> None:
         try:
@@ -194,7 +201,11 @@ class SocketListener:
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         """Leave callers in the backlog, and try again soon: descriptors or memory are short, usually for a while."""
         if listening not in self._retries:
-            logger.warning("listener.paused address=%s retry_s=%g reason=%s", self.address, ACCEPT_RETRY_S, error)
+            # Who comes and goes while descriptors are short must not fill the log.
+            news = self._loop.time() - self._last_complaint >= COMPLAIN_AGAIN_S
+            self._level = logging.WARNING if news else logging.DEBUG
+            self._last_complaint = self._loop.time() if news else self._last_complaint
+            logger.log(self._level, "listener.paused address=%s retry_s=%g reason=%s", self.address, ACCEPT_RETRY_S, error)
         self._loop.remove_reader(listening)
         self._retries[listening] = self._loop.call_later(ACCEPT_RETRY_S, self._resume, listening)
 

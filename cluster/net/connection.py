@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from cluster.address import Address
+from cluster.budget import SMALL_BYTES, Budget
 from cluster.errors import CoordinationError
 from cluster.limits import OUTPUT_BUFFER_MAX_BYTES
 from cluster.net.greeting import Greeting, session_to
@@ -23,17 +24,39 @@ logger = logging.getLogger(__name__)
 
 
 class SocketConnection(Receiver, Stream):
-    """See ``ports.Connection``."""
+    """See ``ports.Connection``. ``budget``: what it shares with the node's other connections; a client's own has none."""
 
-    def __init__(self, env: Env, hello: Hello, on_ended: Callable[[SocketConnection], None] | None = None) -> None:
+    def __init__(
+        self,
+        env: Env,
+        hello: Hello,
+        on_ended: Callable[[SocketConnection], None] | None = None,
+        budget: Budget | None = None,
+    ) -> None:
         Stream.__init__(self, env, OUTPUT_BUFFER_MAX_BYTES)
         Receiver.__init__(self, env, hello)
         self._clock = env.clock
         self._on_ended = on_ended
+        self._budget = budget
+        self._noted = False
 
     def write(self, data: bytes) -> None:
-        if self.reason is None:
-            self.transport.write(data)
+        if self.reason is not None:
+            return
+        transport = self.transport
+        transport.write(data)
+        if self._budget is not None and self.reason is None:
+            size: int = transport.get_write_buffer_size()
+            if size > SMALL_BYTES or self._noted:
+                self._noted = size > SMALL_BYTES
+                self._budget.note(self, size)
+
+    def held(self) -> int:
+        size: int = self.transport.get_write_buffer_size()
+        return size
+
+    def shed(self, reason: str) -> None:
+        self.close(reason, abort=True)
 
     def data_received(self, data: bytes) -> None:
         if self.reason is None:
@@ -41,6 +64,8 @@ class SocketConnection(Receiver, Stream):
             self._deliver(data)
 
     def ended(self, reason: str) -> None:
+        if self._budget is not None:
+            self._budget.forget(self)
         if self._on_ended is not None:
             self._on_ended(self)
         self.on_closed(reason)

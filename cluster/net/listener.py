@@ -38,8 +38,10 @@ def _unusable(address: Address, error: OSError) -> UsageError:
     return UsageError(f"cannot listen on {address}: {text}", hint)
 
 
-async def open_listener(env: Env, address: Address, factory: Callable[[], asyncio.Protocol]) -> Listener:
-    """Listen on one address.
+async def open_listener(
+    env: Env, address: Address, factory: Callable[[], asyncio.Protocol], make_room: Callable[[], bool]
+) -> Listener:
+    """Listen on one address; ``make_room`` as for ``ports.Env.listen``.
 
     Raises:
         UsageError: with the address, the reason and what to do. Nothing is left open.
@@ -47,7 +49,7 @@ async def open_listener(env: Env, address: Address, factory: Callable[[], asynci
     try:
         if address.is_unix and await _is_alive(env, address):
             raise OSError(errno.EADDRINUSE, "in use")
-        listener = await env.listen(address, factory)
+        listener = await env.listen(address, factory, make_room=make_room)
     except OSError as error:
         raise _unusable(address, error) from error
     logger.info("listener.open address=%s", listener.address)

@@ -5,13 +5,21 @@ Knows: how many, how long. Must not know: what they say.
 
 from __future__ import annotations
 
+from typing import Final
+
 from cluster.limits import HANDSHAKE_TIMEOUT_S, UNAUTHENTICATED_MAX
 from cluster.net.greeting import Greeting
 from cluster.ports import Env, Handle
 
+# Two round trips of a handshake on a near network.
+CHANCE_S: Final = 0.05
+
 
 class Lobby:
-    """At most ``UNAUTHENTICATED_MAX`` greetings, each for at most ``HANDSHAKE_TIMEOUT_S``; for a new one too many the oldest goes."""
+    """At most ``UNAUTHENTICATED_MAX`` greetings, each for at most ``HANDSHAKE_TIMEOUT_S``; for a new one too many the oldest goes.
+
+    So a flood throws out its own, and whoever shakes hands at once gets through.
+    """
 
     def __init__(self, env: Env) -> None:
         self._env = env
@@ -29,6 +37,15 @@ class Lobby:
             oldest.close(f"more than {UNAUTHENTICATED_MAX} connections have not shaken hands", abort=True)
         if self._timer is None:
             self._timer = self._env.call_later(HANDSHAKE_TIMEOUT_S, self._sweep)
+
+    def make_room(self) -> bool:
+        """Close the oldest, for want of something else than numbers; whether there was one that has had its chance."""
+        oldest = next(iter(self._since), None)
+        if oldest is None or self._env.clock() - self._since[oldest] < CHANCE_S:
+            return False
+        self.leave(oldest)
+        oldest.close("file descriptors are short, and this connection has not shaken hands", abort=True)
+        return True
 
     def leave(self, greeting: Greeting) -> None:
         self._since.pop(greeting, None)

@@ -11,8 +11,9 @@ import logging
 from collections.abc import Callable, Iterable
 
 from cluster.address import Address
+from cluster.budget import Budget
 from cluster.errors import UsageError
-from cluster.limits import CONNECTIONS_MAX
+from cluster.limits import CLIENTS_OUTPUT_MAX_BYTES, CONNECTIONS_MAX
 from cluster.net.addresses import choose_advertise, listen_addresses
 from cluster.net.complaints import Complaints
 from cluster.net.connection import SocketConnection
@@ -70,6 +71,7 @@ class NodeNet(Mesh):
         self._welcome = welcome
         self._policy = accept
         self._lobby = Lobby(env)
+        self._output = Budget(CLIENTS_OUTPUT_MAX_BYTES, "unread answers")
         self._complaints = Complaints(env.clock)
         self._listeners: list[Listener] = []
         self._clients: dict[SocketConnection, None] = {}
@@ -94,7 +96,7 @@ class NodeNet(Mesh):
         try:
             for address in self._listen:
                 arrival = functools.partial(self._arrival, address)
-                self._listeners.append(await open_listener(self._env, address, arrival))
+                self._listeners.append(await open_listener(self._env, address, arrival, self._lobby.make_room))
         except BaseException:
             self.close()
             raise
@@ -146,7 +148,7 @@ class NodeNet(Mesh):
         if other.role == "peer":
             self.adopt(greeting, rest)
             return
-        connection = SocketConnection(self._env, other, self._client_ended)
+        connection = SocketConnection(self._env, other, self._client_ended, self._output)
         greeting.hand_over(connection)
         self._clients[connection] = None
         logger.debug("client.connected id=%d role=%s node_id=%s", connection.id, other.role, other.node_id)

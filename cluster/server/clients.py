@@ -13,11 +13,14 @@ from itertools import count
 from typing import Final
 
 from cluster._wire import FrameReader, Intake, WireError
-from cluster.limits import FRAME_MAX_BYTES, INPUT_BUFFER_MAX_BYTES
+from cluster.budget import SMALL_BYTES, Budget
+from cluster.limits import CLIENTS_INPUT_MAX_BYTES, FRAME_MAX_BYTES, INPUT_BUFFER_MAX_BYTES
 from cluster.ports import Connection, Env
 
 # For how long the requests of one client that do not take the hot path may keep the loop from everything else.
 SLICE_S: Final = 0.002
+# What a frame takes that waits for its turn, beside its bytes.
+FRAME_COST_BYTES: Final = 64
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +35,21 @@ class Session:
         heard_rid: the number of the last frame that was read here outside the hot path: pings, waits, control requests.
     """
 
-    __slots__ = ("_after_read", "_backlog", "_env", "_on_frame", "_unread", "_unread_bytes", "connection", "heard_rid", "number", "reader")
+    __slots__ = (
+        "_after_read",
+        "_backlog",
+        "_backlog_bytes",
+        "_budget",
+        "_env",
+        "_noted",
+        "_on_frame",
+        "_unread",
+        "_unread_bytes",
+        "connection",
+        "heard_rid",
+        "number",
+        "reader",
+    )
 
     def __init__(
         self,
@@ -41,6 +58,7 @@ class Session:
         intake: Intake,
         on_frame: Callable[[Session, bytes], None],
         after_read: Callable[[], None],
+        budget: Budget,
     ) -> None:
         self.number = next(_numbers)
         self.connection = connection
@@ -49,47 +67,77 @@ class Session:
         self._env = env
         self._on_frame = on_frame
         self._after_read = after_read
+        self._budget = budget
+        self._noted = False
         self._backlog: deque[bytes] = deque()
-        self._unread: list[bytes] = []
+        self._backlog_bytes = 0
+        self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
 
     def received(self, data: bytes) -> None:
-        if self._backlog:
+        self._take(data)
+        size = self.held()
+        if size > SMALL_BYTES or self._noted:
+            self._noted = size > SMALL_BYTES
+            self._budget.note(self, size)
+
+    def held(self) -> int:
+        """Bytes that this connection sent and that are not complete, or wait for their turn."""
+        return self.reader.held + self._backlog_bytes + self._unread_bytes
+
+    def shed(self, reason: str) -> None:
+        self.connection.close(reason)
+        self._drop()
+
+    def _drop(self) -> None:
+        self._backlog.clear()
+        self._unread.clear()
+        self._backlog_bytes = self._unread_bytes = 0
+
+    def _take(self, data: bytes) -> None:
+        if self._backlog or self._unread:
             # Later frames must not overtake, by the hot path, those that wait for their turn.
             self._unread.append(data)
             self._unread_bytes += len(data)
             if self._unread_bytes > INPUT_BUFFER_MAX_BYTES:
                 self.connection.close(f"more than {INPUT_BUFFER_MAX_BYTES} bytes wait to be read: the client sends too fast")
             return
+        self._feed(data)
+        if self._backlog:
+            self._work()
+
+    def _feed(self, data: bytes) -> None:
         try:
             frames = self.reader.feed(data)
         except WireError as error:
             self.connection.close(f"protocol error: {error}")
             return
-        if frames:
-            self._backlog.extend(frames)
-            self._work()
+        self._backlog.extend(frames)
+        self._backlog_bytes += sum(map(len, frames)) + FRAME_COST_BYTES * len(frames)
         self._after_read()
 
     def _work(self) -> None:
         """Answer what was read, for a while; the rest is for the next turn of the loop, so that the node stays among its peers."""
-        backlog, clock = self._backlog, self._env.clock
+        backlog, unread, clock = self._backlog, self._unread, self._env.clock
         until = clock() + SLICE_S
-        while backlog:
+        while backlog or unread:
             if self.connection.reason is not None:
                 # An answer to what came before was one too many, or the client is gone: nobody reads the others.
-                backlog.clear()
-                self._unread.clear()
+                self._drop()
                 return
-            self._on_frame(self, backlog.popleft())
-            if backlog and clock() >= until:
+            if backlog:
+                frame = backlog.popleft()
+                self._backlog_bytes -= len(frame) + FRAME_COST_BYTES
+                self._on_frame(self, frame)
+            else:
+                # One piece at a time: small frames take many times their bytes once they are apart.
+                data = unread.popleft()
+                self._unread_bytes -= len(data)
+                self._feed(data)
+            if clock() >= until:
                 self._env.call_soon(self._work)
                 return
-        if self._unread:
-            data = b"".join(self._unread)
-            self._unread.clear()
-            self._unread_bytes = 0
-            self.received(data)
+
 
 class Sessions:
     """All sessions of this node, by number and by client."""
@@ -101,6 +149,7 @@ class Sessions:
         self._intake = intake
         self._on_frame = on_frame
         self._after_read = after_read
+        self._budget = Budget(CLIENTS_INPUT_MAX_BYTES, "unread requests")
         self._by_number: dict[int, Session] = {}
         self._by_client: dict[bytes, Session] = {}
         self.on_gone: Callable[[Session], None] = lambda session: None
@@ -115,7 +164,7 @@ class Sessions:
         if older is not None:
             self._gone(older)
             older.connection.close("replaced by a newer connection of the same client")
-        session = Session(self._env, connection, self._intake, self._on_frame, self._after_read)
+        session = Session(self._env, connection, self._intake, self._on_frame, self._after_read, self._budget)
         self._by_number[session.number] = session
         self._by_client[client] = session
         connection.on_closed = lambda reason: self._closed(session, reason)
@@ -148,6 +197,7 @@ class Sessions:
     def _gone(self, session: Session) -> None:
         if self._by_number.pop(session.number, None) is None:
             return
+        self._budget.forget(session)
         client = session.connection.hello.incarnation
         if self._by_client.get(client) is session:
             del self._by_client[client]

@@ -11,7 +11,14 @@ from typing import Any, Protocol
 
 from cluster._table import LeaseTable
 from cluster.codec import pack, unpack
-from cluster.limits import LEASES_PAGE_MAX, MAX_LEADERS_MAX, PAGES_QUEUED_MAX, WAITER_UNHEARD_S, WAITERS_MAX
+from cluster.limits import (
+    LEASES_PAGE_MAX,
+    MAX_LEADERS_MAX,
+    PAGES_QUEUED_MAX,
+    WAITER_UNHEARD_S,
+    WAITERS_MAX,
+    WAITERS_MAX_BYTES,
+)
 from cluster.opcodes import Op, Status
 from cluster.ports import Env, Replicator
 from cluster.server import answers
@@ -168,6 +175,8 @@ class Control:
             return self._operate(session, rid, inner)
         if self._queues.count >= WAITERS_MAX:
             return answers.overloaded("WAITERS_MAX")
+        if self._queues.weight >= WAITERS_MAX_BYTES:
+            return answers.overloaded("WAITERS_MAX_BYTES")
         older = self._queues.of(session.number, acq_id)
         if older is not None:
             return answers.bad_request("this acquisition waits already")

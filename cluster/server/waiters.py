@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from cluster.ports import Env, Handle
+
+# What a waiter takes for each name that it stands in line for: its place, the name's queue.
+WAITER_COST_BYTES: Final = 512
 
 
 @dataclass(eq=False, slots=True)
@@ -46,6 +49,11 @@ class Waiter:
     client: bytes = b""
     timer: Handle | None = field(default=None, repr=False)
 
+    @property
+    def weight(self) -> int:
+        """Bytes of memory that it takes, about."""
+        return len(self.operation) + WAITER_COST_BYTES * len(self.names)
+
 
 class Host(Protocol):
     """What the queues ask of the server."""
@@ -75,10 +83,12 @@ class WaitQueues:
         self._timers: dict[bytes, Handle] = {}
         self._of_connection: dict[int, dict[bytes, Waiter]] = {}
         self.count = 0
+        self.weight = 0
 
     def arrive(self, waiter: Waiter) -> None:
         """Stand in every queue, and be proposed at once if first in all."""
         self.count += 1
+        self.weight += waiter.weight
         self._of_connection.setdefault(waiter.conn_id, {})[waiter.acq_id] = waiter
         for name in waiter.names:
             self._queues.setdefault(name, deque()).append(waiter)
@@ -143,6 +153,7 @@ class WaitQueues:
         if not mine:
             del self._of_connection[waiter.conn_id]
         self.count -= 1
+        self.weight -= waiter.weight
         if waiter.timer is not None:
             waiter.timer.cancel()
         for name in waiter.names:
@@ -174,7 +185,7 @@ class WaitQueues:
         self._timers.clear()
         self._of_connection.clear()
         self._waited.clear()
-        self.count = 0
+        self.count = self.weight = 0
         return waiters
 
     def _arm(self, name: bytes, delay_s: float) -> None:

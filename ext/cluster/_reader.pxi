@@ -25,6 +25,11 @@ cdef class FrameReader:
     def __dealloc__(self):
         free(self._part)
 
+    @property
+    def held(self) -> int:
+        """Bytes of memory taken for an unfinished frame."""
+        return self._part_room
+
     def feed(self, bytes data not None):
         """Take the next bytes of the connection, cut wherever the network cut them.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -245,83 +244,6 @@ def test_port_zero_takes_a_free_one() -> None:
         await node.stop()
 
     run(work)
-
-
-_SHORTAGE = """
-import asyncio, logging, os, resource, socket, sys
-
-from cluster.address import Address
-from cluster.env import RealEnv, new_loop
-from cluster.net import open_client
-from cluster.sockets import RESERVED_DESCRIPTORS
-from tests.net.support import SECRET, Node, addresses, client, until
-
-logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
-
-async def main(env):
-    (name,) = addresses(1)
-    node = Node(env, name)
-    await node.net.start()
-    at = Address.parse(name)
-    # Callers first: their descriptors come from the same pool, and they must not be short of them.
-    callers = [socket.socket() for _ in range(30)]
-    used = len(os.listdir("/dev/fd"))
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = used + 5 * RESERVED_DESCRIPTORS
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    spare = []
-    try:
-        while True:
-            spare.append(os.dup(0))
-    except OSError:
-        pass
-    for descriptor in spare[-3 - RESERVED_DESCRIPTORS:]:
-        os.close(descriptor)
-    for caller in callers:
-        caller.setblocking(False)
-        caller.connect_ex((at.host, at.port))
-    await until(lambda: len(node.net._lobby) == 3, "three are let in")
-    print("WAITING", len(node.net._lobby), flush=True)
-    # What the node itself needs (the next journal file, a call to a peer) is left.
-    files = [os.open("/dev/null", os.O_RDONLY) for _ in range(RESERVED_DESCRIPTORS // 2)]
-    for descriptor in files:
-        os.close(descriptor)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit + 200, hard))
-    await until(lambda: len(node.net._lobby) == 30, "all who waited are let in afterwards")
-    connection, _ = await open_client(env, at, client(), SECRET, 5.0)
-    data = []
-    connection.on_data = data.append
-    connection.write(b"back")
-    await until(lambda: data == [b"back"], "served again")
-    print("SERVED", flush=True)
-    connection.close()
-    for caller in callers:
-        caller.close()
-    await node.stop()
-
-loop = new_loop() if sys.argv[1] == "fast" else asyncio.new_event_loop()
-loop.run_until_complete(main(RealEnv(loop)))
-loop.close()
-"""
-
-
-@pytest.mark.parametrize("loop", ["fast", "plain"])
-def test_after_a_shortage_of_descriptors_the_door_is_open_again__E14(loop: str) -> None:
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", _SHORTAGE, loop],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = [line.split()[0] for line in done.stdout.splitlines()]
-    assert lines.index("listener.paused") < lines.index("listener.back") < lines.index("SERVED")
-    assert lines.count("listener.paused") == 1, "said once, not at every try"
-    assert lines.count("listener.back") == 1
 
 
 def test_a_listener_closed_during_a_shortage_stays_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cluster.codec import frame, pack, unpack
-from cluster.limits import OUTPUT_BUFFER_MAX_BYTES, PAGES_QUEUED_MAX
+from cluster.limits import CLIENTS_INPUT_MAX_BYTES, FRAME_MAX_BYTES, OUTPUT_BUFFER_MAX_BYTES, PAGES_QUEUED_MAX
 from cluster.local import LocalNode
 from cluster.opcodes import Op, Status
 from cluster.ports import Connection, Hello
@@ -190,3 +190,42 @@ def test_a_client_that_sends_faster_than_it_can_be_answered_is_closed(monkeypatc
         assert greedy.ended
 
     on_a_node(story)
+
+
+def test_frames_that_are_never_finished_are_bounded_for_all_clients_together__G5() -> None:
+    async def work(node: LocalNode) -> None:
+        slow = [await Talker().open(node, b"s%015d" % number) for number in range(40)]
+        honest = await Talker().open(node, b"honest honest...")
+        for talker in slow:
+            talker.connection.write(FRAME_MAX_BYTES.to_bytes(4, "big") + bytes(FRAME_MAX_BYTES - 1))
+            await turns()
+        held = sum(session.held() for session in node.server.sessions._by_number.values())
+        assert held <= CLIENTS_INPUT_MAX_BYTES
+        assert sum("closed by the other side" in talker.ended for talker in slow) >= 8
+        assert (await honest.ask(acquire(b"h" * 16)))[0] == Status.OK
+        for talker in slow:
+            talker.connection.close()
+        await turns()
+        assert node.server.sessions._budget.total == 0
+
+    on_a_node(work)
+
+
+def test_who_waits_is_bounded_in_bytes__G5(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.server.control.WAITERS_MAX_BYTES", 100_000)
+
+    async def work(node: LocalNode) -> None:
+        holder, crowd = await Talker().open(node, b"h" * 16), await Talker().open(node, b"c" * 16)
+        assert (await holder.ask(acquire(b"h" * 16)))[0] == Status.OK
+        waits = [[int(Op.WAIT), 60_000, acquire(b"w%015d" % number, metadata=bytes(4000))] for number in range(30)]
+        numbers = crowd.send(*waits)
+        await turns()
+        refused = [crowd.answers[number] for number in numbers if number in crowd.answers]
+        assert refused == [[int(Status.OVERLOADED), "WAITERS_MAX_BYTES"]] * len(refused)
+        assert len(refused) == 30 - node.server.control.waiter_count > 0
+        assert (await crowd.ask([int(Op.PING)])) == [int(Status.OK)]
+        crowd.connection.close()
+        await turns()
+        assert node.server.control._queues.weight == 0
+
+    on_a_node(work)

@@ -169,8 +169,14 @@ class SimEnv:
         task.add_done_callback(lambda over: self._tasks.pop(over, None))
         return task
 
-    async def listen(self, address: Address, factory: Callable[[], asyncio.Protocol], backlog: int = 1024) -> Listening:
-        del backlog
+    async def listen(
+        self,
+        address: Address,
+        factory: Callable[[], asyncio.Protocol],
+        backlog: int = 1024,
+        make_room: Callable[[], bool] | None = None,
+    ) -> Listening:
+        del backlog, make_room
         if str(address) in self._host.network.listeners:
             raise OSError(98, f"{address}: address in use (simulated)")
         self._host.network.listeners[str(address)] = (self._host, factory)
