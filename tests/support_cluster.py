@@ -52,10 +52,22 @@ def free_ports(count: int) -> list[int]:
 
 
 class NodeProcess:
-    """One ``python -m cluster node`` process. Its output goes to ``log_path``, across restarts."""
+    """One ``python -m cluster node`` process. Its output goes to ``log_path``, across restarts.
 
-    def __init__(self, address: str, peers: Sequence[str], directory: Path, options: Sequence[str] = ()) -> None:
+    Attributes:
+        address: under which it is known to all.
+        listen: where it listens, if that is elsewhere.
+        prefix: a command that runs the node's, such as ``nsenter``.
+        environ: variables of the environment, besides this process's own.
+    """
+
+    def __init__(
+        self, address: str, peers: Sequence[str], directory: Path, options: Sequence[str] = (), listen: str = ""
+    ) -> None:
         self.address = address
+        self.listen = listen or address
+        self.prefix: list[str] = []
+        self.environ: dict[str, str] = {}
         self.peers = tuple(peers)
         self.data_dir = directory / address.replace(":", "-")
         self.log_path = directory / f"{address.replace(':', '-')}.log"
@@ -66,15 +78,18 @@ class NodeProcess:
     def command(self) -> list[str]:
         others = [peer for peer in self.peers if peer != self.address]
         members = ["--peers", ",".join(others)] if others else ["--single"]
-        return ["node", "--listen", self.address, *members, "--data-dir", str(self.data_dir), *self.options]
+        shown = ["--advertise", self.address] if self.listen != self.address else []
+        return ["node", "--listen", self.listen, *shown, *members, "--data-dir", str(self.data_dir), *self.options]
 
     def start(self) -> None:
         if self.alive:
             raise AssertionError(f"node {self.address} runs already")
-        environ = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "src")]), PYTHONUNBUFFERED="1")
+        self._close_pipe()
+        path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+        environ = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **self.environ}
         with self.log_path.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _LAUNCH, *self.command()],
+                [*self.prefix, sys.executable, "-c", _LAUNCH, *self.command()],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,

@@ -72,7 +72,12 @@ class Timers(Elections):
     def _begin_timers(self) -> None:
         self._started = True
         self._heard_at = self._clock()
-        self._SyncObj__raftElectionDeadline = self._heard_at if self._config.single else self._patience()
+        if self._config.single:
+            self._SyncObj__raftElectionDeadline = self._heard_at
+        else:
+            # Also from the first leader on: followers that wait for the same time stand in the same moment, and split the votes.
+            self._timeout_s = self._SyncObj__generateRaftTimeout()
+            self._SyncObj__raftElectionDeadline = self._heard_at + self._timeout_s
         self._arm()
 
     def _end_timers(self) -> None:

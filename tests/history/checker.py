@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from tests.history.calls import Call, Hold, read_calls, read_holds
+from tests.history.counter import lost_increments
 from tests.history.record import Record
 
 CLOCK_SLACK_S = 0.02
@@ -30,6 +31,7 @@ def check(events: Sequence[Record]) -> list[str]:
             hold.over_at = min(hold.over_at, call.ended)
     wrong += tokens_rise(holds.values())
     wrong += handles_keep(holds.values())
+    wrong += lost_increments(events)
     reads = [call for call in calls.values() if call.op == "read" and call.result == "ok"]
     for name in sorted({hold.name for hold in holds.values()} | {call.names[0] for call in reads}):
         mine = sorted((hold for hold in holds.values() if hold.name == name), key=lambda hold: hold.token)

@@ -38,3 +38,11 @@ def test_a_restarted_group_has_everything() -> None:
     w.beat("B", "AC")
     assert [w[n].machine.commands for n in "ABC"] == [[b"x0", b"x1"]] * 3
     assert not w.ledger.violations
+
+
+def test_followers_wait_for_different_times_from_the_first_message_on() -> None:
+    w = World()
+    w.form("A")
+    w.beat("A", "BC")
+    patience = [w[n].adapter._SyncObj__raftElectionDeadline - w[n].adapter._heard_at for n in "BC"]
+    assert patience[0] != patience[1], "they would stand in the same moment, and split the votes"

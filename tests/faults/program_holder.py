@@ -1,0 +1,51 @@
+"""A holder whose test says when it goes on: takes the name, reads the counters, checks its lease; and after a line on its standard input
+writes, whatever it finds.
+
+Knows: the public interface, the counters. Must not know: what happens to it in between.
+
+Arguments: ENDPOINTS NAME LEASE_S PLAIN_PORT FENCED_PORT. Says one JSON object before it stops to wait, and one at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import tenure
+from tests.faults.support_store import StoreClient
+
+
+def _say(**found: Any) -> None:
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+
+
+def _is_refused(lease: tenure.Lease) -> bool:
+    try:
+        lease.check()
+    except tenure.LeaseLostError:
+        return True
+    return False
+
+
+def main() -> None:
+    endpoints, name, lease_s, plain_port, fenced_port = sys.argv[1:]
+    stores = [StoreClient(int(port), f"holder:{os.getpid()}") for port in (plain_port, fenced_port)]
+    with tenure.connect(endpoints) as coordinator:
+        lease = coordinator.acquire(name, lease_time=float(lease_s), auto_extend=True)
+        assert lease is not None
+        values = [store.read(lease.token) or 0 for store in stores]
+        lease.check()
+        _say(token=lease.token, confidence=lease.confidence, values=values)
+        if not sys.stdin.readline():
+            return
+        confidence = lease.confidence
+        refused = _is_refused(lease)
+        took = [store.write(lease.token, value + 1) for store, value in zip(stores, values, strict=True)]
+        _say(confidence=confidence, refused=refused, took=took, released=lease.release())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Partitions between real nodes: an isolated leader, a node that returns, a node that is deaf.
+
+Knows: links, the public interface. Must not know: the product's inside.
+
+The election timeout is raised, so that what a busy machine adds is small against it: nothing here may come from a node that was late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import tenure
+from cluster.env import boot_clock
+from tests.faults.support_group import LinkedGroup, follows, leads, own_status, wait
+from tests.support import eventually
+from tests.support_cluster import NodeProcess
+
+ELECTION_S = 0.8
+# A node draws its timeout up to twice the shortest one.
+LONGEST_S = 2 * ELECTION_S
+# A leader looks at its majority with each heartbeat; and the machine may be busy.
+SLACK_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LinkedGroup]:
+    options = ("--durability", "process", "--election-timeout", str(ELECTION_S))
+    with LinkedGroup(tmp_path_factory.mktemp("partition"), options=options) as made:
+        yield made
+
+
+@pytest.fixture
+def group(started: LinkedGroup) -> LinkedGroup:
+    started.links.heal()
+    eventually(lambda: all(follows(node) for node in started.nodes), 30.0, "all nodes hear a leader")
+    return started
+
+
+def test_an_isolated_leader_steps_down_and_answers_nothing__E2_E3_I1(group: LinkedGroup) -> None:
+    old = group.leader()
+    with tenure.connect(old.address, timeout=0.5) as near_old:
+        lease = near_old.acquire("job", lease_time=60.0)
+        assert lease is not None
+        isolated_at = boot_clock()
+        group.links.isolate(old.address)
+        # Within an election timeout nobody else can lead: until then it may answer. From then on it must not, leader or not.
+        wait(ELECTION_S)
+        with pytest.raises(tenure.CoordinationError):
+            near_old.state("job", consistent=True)
+        eventually(lambda: not leads(old), LONGEST_S + 5.0, "the isolated leader steps down")
+        took_s = boot_clock() - isolated_at
+        assert took_s < LONGEST_S + SLACK_S, f"it took {took_s:.2f} s to step down"
+        with pytest.raises((tenure.Unavailable, tenure.Indeterminate)):
+            near_old.acquire("job")
+        with pytest.raises((tenure.Unavailable, tenure.Indeterminate)):
+            near_old.acquire("other")
+
+        others = ",".join(node.address for node in group.other_than(old))
+        new: list[NodeProcess] = []
+
+        def led_by_another() -> bool:
+            new[:] = [node for node in group.other_than(old) if leads(node)]
+            return bool(new)
+
+        eventually(led_by_another, 4 * LONGEST_S, "another leads")
+        with tenure.connect(others) as elsewhere:
+            # The lease outlives the change of the raft leader, its holder still has it, and only it.
+            assert elsewhere.acquire("job") is None
+            assert elsewhere.state("job", consistent=True).leader is not None
+            assert lease.confidence == "held"
+            other = elsewhere.acquire("other", lease_time=60.0)
+            assert other is not None
+            before = own_status(new[0])
+            group.links.heal()
+            eventually(lambda: follows(old), 20.0, "the old one is back")
+            wait(LONGEST_S)
+            after = own_status(new[0])
+            assert (after.role, after.term) == ("leader", before.term), "who returns topples nobody"
+            assert [own_status(node).term for node in group.nodes] == 3 * [before.term]
+            assert other.release()
+        assert lease.release()
+
+
+def test_a_node_that_hears_nobody_deposes_nobody__E3(group: LinkedGroup) -> None:
+    leader = group.leader()
+    before = own_status(leader)
+    deaf = group.other_than(leader)[0]
+    for node in group.other_than(deaf):
+        group.links.block(node.address, deaf.address)
+    wait(2 * LONGEST_S)
+    group.links.heal()
+    eventually(lambda: follows(deaf), 20.0, "the deaf one hears again")
+    after = own_status(leader)
+    assert (after.role, after.term) == ("leader", before.term)
