@@ -19,7 +19,7 @@ import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from tests.support import eventually
 
@@ -35,6 +35,8 @@ def wait_for_parent():
 threading.Thread(target=wait_for_parent, daemon=True).start()
 runpy.run_module("cluster", run_name="__main__", alter_sys=True)
 """
+
+Group = TypeVar("Group", bound="NodeGroup")
 
 _running: weakref.WeakSet[NodeProcess] = weakref.WeakSet()
 
@@ -237,7 +239,7 @@ class NodeGroup:
         for node in self.nodes:
             node.kill()
 
-    def __enter__(self) -> NodeGroup:
+    def __enter__(self: Group) -> Group:
         try:
             self.start()
         except BaseException:

@@ -174,11 +174,11 @@ def _does_not_work(library: str, directory: str) -> str:
     return ""
 
 
-def forget_faketime(pid: int) -> None:
-    """What libfaketime leaves in shared memory of a process that was killed."""
-    for name in (f"/dev/shm/faketime_shm_{pid}", f"/dev/shm/sem.faketime_sem_{pid}"):
+def forget_faketime(*pids: int) -> None:
+    """What libfaketime leaves in shared memory of processes that were killed."""
+    for name in (name for pid in pids for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}")):
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+            os.unlink(f"/dev/shm/{name}")
 
 
 def open_descriptors(pid: int) -> int:

@@ -40,6 +40,10 @@ class Teller(Recorder):
     def release(self, process: str, token: int, result: str = "ok") -> None:
         self.returned(self.call(process, "release", ["job"], token=token), result)
 
+    def write(self, process: str, token: int, value: int, *, took: bool = True) -> None:
+        about = {"name": "stock", "process": process, "token": token, "value": value, "took": took}
+        self.events.append({"at": self._tick(), "kind": "write", **about})
+
     def read(self, *slots: list[int]) -> None:
         self.returned(self.call("r", "read", ["job"]), "ok", slots=list(slots))
 
@@ -98,9 +102,16 @@ def told_too_late_and_asked_again(t: Teller) -> None:
     t.gets(first, 3)
 
 
+def increments_one_by_one(t: Teller) -> None:
+    t.write("a", 1, 1)
+    t.write("b", 2, 2)
+    t.write("a", 1, 2, took=False)
+    t.write("b", 2, 3)
+
+
 GOOD: list[Story] = [
     one_after_the_other, lost_then_taken, two_slots, unknown_may_hold, refused_by_a_waiter, a_read_beside_a_release,
-    told_too_late_and_asked_again,
+    told_too_late_and_asked_again, increments_one_by_one,
 ]  # fmt: skip
 
 
@@ -184,6 +195,12 @@ def granted_what_was_not_asked(t: Teller) -> None:
     t.returned(t.asks("a"), "ok", grants=[["other", 0, 1]])
 
 
+def overwritten_increment(t: Teller) -> None:
+    t.write("a", 1, 1)
+    t.write("b", 2, 2)
+    t.write("a", 1, 2)
+
+
 BAD: dict[Story, str] = {
     two_at_once: "I8",
     earlier_token_later: "I2",
@@ -199,6 +216,7 @@ BAD: dict[Story, str] = {
     read_of_nobody: "before",
     refused_for_nothing: "nobody held",
     granted_what_was_not_asked: "asked for",
+    overwritten_increment: "an increment is lost",
 }
 
 
