@@ -124,8 +124,12 @@ def soak(directory: Path, seconds: float, seed: int) -> Verdict:
         stack.enter_context(group)
         try:
             with at_work(crew, seed):
+                _wait_for_grants(crew)
                 _run(storm, time.monotonic() + seconds)
-                _serve_all(crew)
+                # The faults are over: every worker gets its turn, and ends when it is told to.
+                _wait_for_grants(crew)
+                for member in crew:
+                    member.end()
         except AssertionError as error:
             verdict.objections.append(f"{error}\n{group.logs()}")
     _judge(verdict, crew, stores)
@@ -142,19 +146,18 @@ def _run(storm: Storm, until: float) -> None:
             _tell(f"{told - begun:.0f} s, {sum(storm.counts.values())} faults, {grants} grants")
 
 
-def _serve_all(crew: list[CrewMember]) -> None:
-    """The faults are over: every worker gets its turn, and ends when it is told to."""
+def _wait_for_grants(crew: list[CrewMember]) -> None:
     before = {member: _grants(member) for member in crew}
     eventually(
         lambda: all(_grants(member) > before[member] for member in crew),
         SERVED_WITHIN_S,
-        "every worker is served\n" + "\n".join(member.said() for member in crew if _grants(member) == before[member]),
+        "every worker is served\n" + "\n".join(member.said() for member in crew),
     )
-    for member in crew:
-        member.end()
 
 
 def _judge(verdict: Verdict, crew: list[CrewMember], stores: dict[str, Store]) -> None:
+    if not verdict.objections and not verdict.counts:
+        verdict.objections.append("no fault came")
     verdict.history = merged(diaries(crew), stores["fenced"].events)
     verdict.objections += check(verdict.history)
     verdict.grants = sum(_grants(member) for member in crew)

@@ -12,7 +12,7 @@ import pytest
 from tests.faults.soak import soak
 from tests.history.record import save
 
-SHORT_S = 15.0
+SHORT_S = 10.0
 LONG_S = 600.0
 
 
@@ -22,7 +22,6 @@ def _soak(directory: Path, seconds: float, seed: int) -> None:
         history = directory / "history.jsonl"
         save(verdict.history, history)
         pytest.fail("\n".join([*verdict.lines(), f"check it again: python -m tests.history {history}"]))
-    assert verdict.counts
     assert verdict.grants > seconds
     assert verdict.increments > seconds
 

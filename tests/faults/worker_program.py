@@ -133,11 +133,20 @@ def _result(error: tenure.CoordinationError) -> str:
     return "fail" if isinstance(error, tenure.Unavailable) else "unknown"
 
 
+def _connect(endpoints: str) -> tenure.Coordinator:
+    """As soon as any node answers: it may start while none does."""
+    while True:
+        try:
+            return tenure.connect(endpoints, timeout=3.0)
+        except tenure.Unavailable as error:
+            sys.stderr.write(f"{error}\n")
+
+
 def main() -> None:
     args = _arguments()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     diary = Diary(args.diary)
-    with tenure.connect(args.connect, timeout=3.0) as coordinator:
+    with _connect(args.connect) as coordinator:
         worker = Worker(args, coordinator, diary)
         signal.signal(signal.SIGTERM, lambda *_: worker.stopped.set())
         worker.run()
