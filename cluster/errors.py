@@ -57,6 +57,10 @@ class FencedError(CoordinationError):
     """A write with a token that is not the name's live one was refused."""
 
 
+class VersionConflictError(CoordinationError):
+    """A write that expected another version of the record was refused. Read it, and decide anew."""
+
+
 class Unavailable(CoordinationError):
     """It certainly did not happen: no raft leader with a majority could be reached in time."""
 

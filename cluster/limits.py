@@ -18,6 +18,10 @@ SWEEP_MAX_PER_BATCH: Final = 1024
 LEASES_MAX: Final = 1 << 24
 LEASES_TEXT_MAX_BYTES: Final = 1 << 31
 SESSIONS_MAX: Final = 1 << 20
+RECORD_VALUE_MAX_BYTES: Final = 1 << 16
+RECORDS_MAX: Final = 1 << 20
+RECORDS_MAX_BYTES: Final = 1 << 26
+RECORD_WRITES_KEPT: Final = 1 << 16
 STAMP_MAX_MS: Final = 1 << 53
 TOKEN_MAX: Final = (1 << 53) - 1
 WALL_MAX_MS: Final = (1 << 32) * 1000 - 1
@@ -47,6 +51,9 @@ BATCH_MAX_OPS: Final = 10_000
 BATCH_MAX_BYTES: Final = 1 << 20
 LEASES_PAGE_MAX: Final = 1_000
 PAGES_QUEUED_MAX: Final = 1_000
+# So little that what renews a lease waits behind four batches of records at most.
+RECORD_WRITES_QUEUED_MAX_BYTES: Final = 4 << 20
+RECORD_REPLIES_UNSENT_MAX_BYTES: Final = 4 << 20
 WAITER_UNHEARD_S: Final = 2.0
 PEERS_MAX: Final = 15
 

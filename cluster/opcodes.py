@@ -22,6 +22,8 @@ class Op(IntEnum):
     INIT = 11
     SESSION_OPEN = 12
     CHECK = 13
+    RECORD_PUT = 14
+    RECORD_DELETE = 15
     RESTORE = 31
 
     PING = 64
@@ -30,6 +32,7 @@ class Op(IntEnum):
     STATUS = 67
     WAIT = 68
     CANCEL = 69
+    RECORD_GET = 80
 
 
 class Status(IntEnum):
@@ -44,6 +47,9 @@ class Status(IntEnum):
     INVALID = 6
     LIMIT = 7
     REVOKED = 8
+    FENCED = 9
+    VERSION_DIFFERS = 10
+    FORGOTTEN = 11
 
     NOT_LEADER = 32
     OVERLOADED = 33

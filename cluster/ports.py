@@ -151,6 +151,9 @@ class Connection(Protocol):
     def write(self, data: bytes) -> None:
         """Queue whole frames. Over the buffer's limit the connection is closed with a reason; after a close this does nothing."""
 
+    def unsent(self) -> int:
+        """Bytes that were written and have not left this process yet."""
+
     def close(self, reason: str = "") -> None: ...
 
 

@@ -8,6 +8,7 @@ from cluster.client.door import Door, TcpDoor
 from cluster.client.host import IoThread
 from cluster.client.lease import AsyncLease, Lease
 from cluster.client.lease_set import AsyncLeaseSet, LeaseSet
+from cluster.client.records import AsyncRecords, Records
 from cluster.client.values import (
     ClusterStatus,
     Extended,
@@ -17,6 +18,7 @@ from cluster.client.values import (
     LeaderState,
     LeaseInfo,
     NotHeld,
+    Record,
     Unknown,
 )
 
@@ -24,6 +26,7 @@ __all__ = [
     "AsyncCoordinator",
     "AsyncLease",
     "AsyncLeaseSet",
+    "AsyncRecords",
     "ClusterStatus",
     "Coordinator",
     "Door",
@@ -38,6 +41,8 @@ __all__ = [
     "LeaseSet",
     "LostEvent",
     "NotHeld",
+    "Record",
+    "Records",
     "TcpDoor",
     "Unknown",
     "connect",

@@ -18,6 +18,7 @@ from cluster.client.handoff import LoopWaiter
 from cluster.client.lease import AsyncLease
 from cluster.client.lease_set import AsyncLeaseSet
 from cluster.client.port import Port
+from cluster.client.records import AsyncRecords, RecordRequests
 from cluster.client.requests import Pages, Requests
 from cluster.client.values import ClusterStatus, LeaderGroupState, LeaderState, LeaseInfo
 
@@ -31,6 +32,11 @@ class AsyncCoordinator:
     def __init__(self, port: Port, requests: Requests) -> None:
         self._port = port
         self._requests = requests
+
+    @property
+    def records(self) -> AsyncRecords:
+        """See ``Coordinator.records``."""
+        return AsyncRecords(RecordRequests(self._port, self._requests), self._ask)
 
     async def acquire(
         self,

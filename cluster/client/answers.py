@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 from cluster.errors import (
     CoordinationError,
+    FencedError,
     Indeterminate,
     LeaseLostError,
     ProtocolError,
     Unavailable,
     UsageError,
+    VersionConflictError,
 )
 from cluster.opcodes import Status
 
@@ -25,7 +27,14 @@ ASK_AGAIN = frozenset(
     (Status.WRONG_EPOCH, Status.NOT_LEADER, Status.OVERLOADED, Status.STALE_EPOCH, Status.CLOSING, Status.UNSURE)
 )
 
-_LIMITS: dict[object, str] = {1: "LEASES_MAX", 2: "SESSIONS_MAX", 3: "TOKEN_MAX", 4: "LEASES_TEXT_MAX_BYTES"}
+_LIMITS: dict[object, str] = {
+    1: "LEASES_MAX",
+    2: "SESSIONS_MAX",
+    3: "TOKEN_MAX",
+    4: "LEASES_TEXT_MAX_BYTES",
+    5: "RECORDS_MAX",
+    6: "RECORDS_MAX_BYTES",
+}
 _INVALID_HINT = "the two sides may be of different versions"
 
 
@@ -117,6 +126,41 @@ def unanswered(
         f"{about}: no raft leader with a majority answered within {timeout_s:g} s{why}",
         "it did not happen; check that a majority of the nodes runs and can be reached",
     )
+
+
+def fenced(about: str, bound: str, name: str, token: int) -> FencedError:
+    """The error for a write that the log refused.
+
+    Args:
+        about: the verb and the key.
+        bound: the name that the record is bound to, or empty.
+        name, token: the writer's, or empty and 0.
+    """
+    if bound and bound != name:
+        writer = f"the write was made under {name!r}" if name else "the write was made under no lease"
+        return FencedError(f"{about}: the record is bound to {bound!r}, and {writer}", f"write it under a lease on {bound!r}")
+    return FencedError(
+        f"{about}: token {token} is not a live one of {name!r}", "stop this work: its lease is over, and another may hold the name"
+    )
+
+
+def version_differs(about: str, expected: int, found: int) -> VersionConflictError:
+    wanted = f"version {expected} was expected" if expected else "it was expected not to exist"
+    is_now = f"it has version {found}" if found else "it does not exist"
+    return VersionConflictError(f"{about}: {wanted}, and {is_now}", "read it, and decide anew")
+
+
+_READ_IT = "read the record to see; a version that you expect makes a second write harmless"
+
+
+def forgotten(about: str) -> Indeterminate:
+    return Indeterminate(f"{about}: it may have happened, and so many writes followed that the cluster does not remember", _READ_IT)
+
+
+def unwritten(about: str, timeout_s: float, trouble: Trouble, *, applied_unknown: bool) -> CoordinationError:
+    """The error for a write of a record whose time is over."""
+    error = unanswered(about, timeout_s, trouble, applied_unknown=applied_unknown, undone=False)
+    return Indeterminate(error.detail, _READ_IT) if isinstance(error, Indeterminate) else error
 
 
 def closing(about: str, *, applied_unknown: bool = False) -> CoordinationError:

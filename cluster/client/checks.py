@@ -21,6 +21,8 @@ from cluster.limits import (
     MAX_LEADERS_MAX,
     METADATA_MAX_BYTES,
     NODE_ID_MAX_BYTES,
+    RECORD_VALUE_MAX_BYTES,
+    TOKEN_MAX,
     WAIT_MAX_S,
 )
 
@@ -153,6 +155,22 @@ def node_id(value: object) -> bytes:
     if not 1 <= len(data) <= NODE_ID_MAX_BYTES or not value.isprintable():
         raise UsageError(f"node_id {_short(value)} is not valid", f"use 1 to {NODE_ID_MAX_BYTES} bytes of printable text")
     return data
+
+
+def record_value(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise UsageError(f"value must be bytes, not {type(value).__name__}", "encode it, for example as JSON")
+    if len(value) > RECORD_VALUE_MAX_BYTES:
+        raise UsageError(f"value has {len(value)} bytes", f"give at most {RECORD_VALUE_MAX_BYTES} bytes, and keep what is larger elsewhere")
+    return value
+
+
+def expected_version(value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= TOKEN_MAX:
+        raise UsageError(f"expected_version={value!r} is no version", "give record.version, or 0 for a record that must not exist")
+    return value
 
 
 def metadata(value: object) -> bytes:

@@ -20,6 +20,7 @@ from cluster.client.host import IoThread
 from cluster.client.lease import Lease
 from cluster.client.lease_set import LeaseSet
 from cluster.client.port import Port
+from cluster.client.records import RecordRequests, Records
 from cluster.client.values import ClusterStatus, LeaderGroupState, LeaderState, LeaseInfo
 from cluster.ports import Env
 
@@ -74,6 +75,11 @@ class Coordinator:
         from cluster.client.aio import AsyncCoordinator
 
         return AsyncCoordinator(self._port, self._requests)
+
+    @property
+    def records(self) -> Records:
+        """Small replicated values that check the token of who writes them."""
+        return Records(RecordRequests(self._port, self._requests), self._ask)
 
     def acquire(
         self,

@@ -46,6 +46,7 @@ class Engine(Dispatcher):
     Attributes:
         node_id: what people see of this process, if an acquisition says nothing else.
         closing: nothing new is taken.
+        newest_number: the largest token or version that the cluster gave out as far as this client has heard.
         stopped: nothing is sent any more.
         thread: the I/O thread's identity, once it has run.
     """
@@ -71,6 +72,7 @@ class Engine(Dispatcher):
         self._closing_timer: Handle | None = None
         self._on_stopped: list[Callable[[], None]] = []
         self._ids: deque[bytes] = deque()
+        self.newest_number = 0
 
     # From any thread.
 
@@ -142,6 +144,11 @@ class Engine(Dispatcher):
             self._ids.extend(block[at : at + ID_BYTES] for at in range(ID_BYTES, len(block), ID_BYTES))
             return block[:ID_BYTES]
 
+    def note_number(self, number: int) -> None:
+        """The cluster has given this token or version out."""
+        if number > self.newest_number:
+            self.newest_number = number
+
     def wall(self) -> float:
         return self._env.wall()
 
@@ -172,6 +179,7 @@ class Engine(Dispatcher):
         """A lease was granted and is about to be handed over."""
         self.leases[core.token] = core
         self.held = len(self.leases)
+        self.note_number(core.token)
         if logger.isEnabledFor(logging.INFO):
             logger.info("lease.granted name=%s slot=%d token=%d", core.shown, core.slot, core.token)
         if core.reason:

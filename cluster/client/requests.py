@@ -33,11 +33,13 @@ class Requests:
             refuse_closed(self._engine, "ask")
             raise answers.closing("ask")
 
-    def _check(self, about: str) -> None:
+    def check(self, about: str) -> None:
+        """Raises UsageError in a forked child, or when the client takes nothing new."""
         self._engine.check_process()
         refuse_closed(self._engine, about)
 
-    def _timeout_s(self, timeout: object) -> float:
+    def timeout_s(self, timeout: object) -> float:
+        """A verb's own timeout, or the coordinator's."""
         return self._port.timeout_s if timeout is None else checks.timeout_s(timeout)
 
     def spec(
@@ -55,8 +57,8 @@ class Requests:
         return checks.acquire_spec(names, lease_time, wait_time, max_leaders, min_lease_time, auto_extend, metadata, shown)
 
     def acquire(self, spec: checks.AcquireSpec, timeout: object, waiter: Waiter, *, many: bool) -> AcquireCall:
-        timeout_s = self._timeout_s(timeout)
-        self._check("acquire")
+        timeout_s = self.timeout_s(timeout)
+        self.check("acquire")
         return AcquireCall(self._engine, spec, self._engine.new_id(), timeout_s, waiter, many=many)
 
     def state(self, waiter: Waiter, name: object, consistent: object, timeout: object) -> PlainCall:
@@ -71,30 +73,30 @@ class Requests:
         return self._engine.wall()
 
     def _read(self, waiter: Waiter, about: str, op: tuple[object, ...], timeout: object, parse: Callable[[Answer], Any]) -> PlainCall:
-        timeout_s = self._timeout_s(timeout)
-        self._check(about)
+        timeout_s = self.timeout_s(timeout)
+        self.check(about)
         return ReadCall(self._engine, about, op, parse, timeout_s, waiter)
 
     def pages(self, prefix: object, timeout: object) -> Pages:
         checked = checks.prefix(prefix)
-        timeout_s = self._timeout_s(timeout)
-        self._check("leases")
+        timeout_s = self.timeout_s(timeout)
+        self.check("leases")
         return Pages(self, checked, timeout_s)
 
     def page(self, waiter: Waiter, prefix: bytes, name: bytes, slot: int, timeout_s: float) -> PlainCall:
         op = (int(Op.LEASES), prefix, name, slot, LEASES_PAGE_MAX)
-        self._check("leases")
+        self.check("leases")
         return ReadCall(self._engine, "leases", op, lease_page, timeout_s, waiter)
 
     def status(self, waiter: Waiter, timeout: object) -> PlainCall:
-        timeout_s = self._timeout_s(timeout)
-        self._check("status")
+        timeout_s = self.timeout_s(timeout)
+        self.check("status")
         return AnyNodeCall(self._engine, "status", (int(Op.STATUS),), cluster_status, timeout_s, waiter)
 
     def revoke(self, waiter: Waiter, name: object, slot: object, force: object, timeout: object) -> PlainCall:
         op = (int(Op.REVOKE), checks.name(name), checks.slot(slot), checks.flag(force, "force"))
-        timeout_s = self._timeout_s(timeout)
-        self._check("revoke")
+        timeout_s = self.timeout_s(timeout)
+        self.check("revoke")
         return PlainCall(self._engine, f"revoke {name!r}", op, _count, timeout_s, waiter)
 
     def contact(self, waiter: Waiter, endpoints: Iterable[str], timeout_s: float) -> PlainCall:

@@ -98,6 +98,21 @@ class LeaseInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """A replicated value.
+
+    Attributes:
+        value: its bytes.
+        version: new and larger at every write, never used again, also not by another key or after a deletion.
+        token: of the lease under which it was written; None: it was written under none, and is bound to no name.
+    """
+
+    value: bytes
+    version: int
+    token: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterStatus:
     """The raft group as one node sees it. ``cluster_time`` in seconds; ``members`` as the node describes them."""
 

@@ -58,6 +58,9 @@ class SocketConnection(Receiver, Stream):
     def shed(self, reason: str) -> None:
         self.close(reason, abort=True)
 
+    def unsent(self) -> int:
+        return self.transport.get_write_buffer_size() if self.reason is None else 0
+
     def data_received(self, data: bytes) -> None:
         if self.reason is None:
             self.heard_at = self._clock()

@@ -32,6 +32,9 @@ class _End(Receiver):
             other._inbox.clear()
             self.close(f"more than {OUTPUT_BUFFER_MAX_BYTES} bytes wait to be delivered")
 
+    def unsent(self) -> int:
+        return self.other._inbox_bytes
+
     def _empty_inbox(self) -> None:
         data = b"".join(self._inbox)
         self._inbox.clear()

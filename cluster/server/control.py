@@ -24,6 +24,7 @@ from cluster.ports import Env, Replicator
 from cluster.server import answers
 from cluster.server.batcher import Batcher
 from cluster.server.clients import Session, Sessions
+from cluster.server.records import RecordDesk
 from cluster.server.shapes import fault, is_uint
 from cluster.server.timekeeper import TimeKeeper
 from cluster.server.waiters import Waiter, WaitQueues
@@ -56,6 +57,7 @@ class Control:
         self._env = env
         self._host = host
         self._queues = WaitQueues(env, self, host.batcher.intake.waited)
+        self._records = RecordDesk(host, self._reply, self._after_log)
         self._revocations = 0
         self._pages: deque[tuple[Session, int, list[Any]]] = deque()
 
@@ -113,6 +115,10 @@ class Control:
             return answers.stale_epoch(serving)
         if code == Op.STATE or code == Op.LEASES:
             return self._read(session, rid, operation)
+        if code == Op.RECORD_GET:
+            return self._records.get(session, rid, operation[1])
+        if code == Op.RECORD_PUT or code == Op.RECORD_DELETE:
+            return self._records.write(session, rid, operation)
         if code == Op.WAIT:
             return self._wait(session, rid, operation)
         if code == Op.CANCEL:

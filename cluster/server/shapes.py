@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from cluster.limits import ACQUIRE_ALL_MAX_NAMES, METADATA_MAX_BYTES, NODE_ID_MAX_BYTES
+from cluster.limits import ACQUIRE_ALL_MAX_NAMES, METADATA_MAX_BYTES, NODE_ID_MAX_BYTES, RECORD_VALUE_MAX_BYTES
 from cluster.opcodes import Op
 
 _NAME = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_\-:./]{0,254}")
@@ -46,8 +46,12 @@ def _bytes_up_to(limit: int) -> Check:
     return lambda value: isinstance(value, bytes) and len(value) <= limit
 
 
-def _is_slot(value: Any) -> bool:
+def _is_uint_or_nil(value: Any) -> bool:
     return value is None or is_uint(value)
+
+
+def _is_name_or_empty(value: Any) -> bool:
+    return value == b"" or is_name(value)
 
 
 _NODE_ID = _bytes_up_to(NODE_ID_MAX_BYTES)
@@ -62,6 +66,14 @@ _GRANT: tuple[tuple[str, Check], ...] = (
 )
 _HOLDER: tuple[tuple[str, Check], ...] = (("acq_id", is_id), ("name", is_name))
 
+_RECORD: tuple[tuple[str, Check], ...] = (("write_id", is_id), ("key", is_name))
+_WRITER: tuple[tuple[str, Check], ...] = (
+    ("name", _is_name_or_empty),
+    ("token", is_uint),
+    ("expected_version", _is_uint_or_nil),
+    ("known", _is_uint_or_nil),
+)
+
 SHAPES: dict[int, tuple[tuple[str, Check], ...]] = {
     Op.ACQUIRE: (*_HOLDER, *_GRANT),
     Op.ACQUIRE_ALL: (("acq_id", is_id), ("names", _is_names), *_GRANT),
@@ -69,15 +81,18 @@ SHAPES: dict[int, tuple[tuple[str, Check], ...]] = {
     Op.SESSION_RENEW: (("session", is_uint),),
     Op.RELEASE: (*_HOLDER, ("token", is_uint), ("outcome", is_uint)),
     Op.ABANDON: _HOLDER,
-    Op.REVOKE: (("name", is_name), ("slot", _is_slot), ("force", is_bool)),
+    Op.REVOKE: (("name", is_name), ("slot", _is_uint_or_nil), ("force", is_bool)),
     Op.SESSION_OPEN: (("lease_ms", is_uint), ("node_id", _NODE_ID)),
     Op.CHECK: (*_HOLDER, ("token", is_uint)),
+    Op.RECORD_PUT: (*_RECORD, ("value", _bytes_up_to(RECORD_VALUE_MAX_BYTES)), *_WRITER),
+    Op.RECORD_DELETE: (*_RECORD, *_WRITER),
     Op.PING: (),
     Op.STATE: (("name", is_name), ("consistent", is_bool)),
     Op.LEASES: (("prefix", is_prefix), ("after_name", is_prefix), ("after_slot", is_uint), ("limit", is_uint)),
     Op.STATUS: (),
     Op.WAIT: (("wait_ms", is_uint), ("operation", lambda value: isinstance(value, list))),
     Op.CANCEL: (("acq_id", is_id),),
+    Op.RECORD_GET: (("key", is_name),),
 }
 
 

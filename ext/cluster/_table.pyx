@@ -1,7 +1,7 @@
 # cython: auto_pickle=False, autotestdict=False
 """The lease table: the state machine that the log drives. Batches of operations in, answers and events out.
 
-Knows: leases, sessions, tokens, cluster time, and the formats of ``docs/protocol.md``. Must not know: clocks, sockets, files, threads,
+Knows: leases, sessions, tokens, records, cluster time, and the formats of ``docs/protocol.md``. Must not know: clocks, sockets, files, threads,
 random numbers, Raft, who reads the answers.
 
 The class below is the only thing that Python sees; everything behind it works on C structures, without a Python object per operation:
@@ -14,6 +14,7 @@ The class below is the only thing that Python sees; everything behind it works o
     table/heap.pxi        what ends next              table/batches.pxi     header, epoch, time
     table/records.pxi     leases, sessions, the table table/snapshot, frozen, restore, looking.pxi
     table/backup.pxi      what ends when a state is restored
+    table/keys.pxi        records, remembered writes  table/fenced.pxi      RECORD_PUT, RECORD_DELETE
 
 Invariants I1 to I7 of ``docs/architecture.md`` are cited where they are kept.
 """
@@ -28,11 +29,13 @@ include "table/arena.pxi"
 include "table/index.pxi"
 include "table/heap.pxi"
 include "table/records.pxi"
+include "table/keys.pxi"
 include "table/lifecycle.pxi"
 include "table/requests.pxi"
 include "table/answers.pxi"
 include "table/granting.pxi"
 include "table/backup.pxi"
+include "table/fenced.pxi"
 include "table/operations.pxi"
 include "table/batches.pxi"
 include "table/snapshot.pxi"
@@ -54,6 +57,10 @@ LIMITS = {
     "LEASES_MAX": LEASES_MAX,
     "LEASES_TEXT_MAX_BYTES": LEASES_TEXT_MAX_BYTES,
     "SESSIONS_MAX": SESSIONS_MAX,
+    "RECORD_VALUE_MAX_BYTES": RECORD_VALUE_MAX_BYTES,
+    "RECORDS_MAX": RECORDS_MAX,
+    "RECORDS_MAX_BYTES": RECORDS_MAX_BYTES,
+    "RECORD_WRITES_KEPT": RECORD_WRITES_KEPT,
     "STAMP_MAX_MS": STAMP_MAX_MS,
     "TOKEN_MAX": TOKEN_MAX,
     "WALL_MAX_MS": WALL_MAX_MS,
@@ -89,20 +96,28 @@ cdef class LeaseTable:
 
     Args:
         seed: 64 bits for the hash of names and ids. It shows in nothing that leaves the table; give one that outsiders cannot know.
-        leases_max, text_max, sessions_max, sweep_max: constants of the format. Only tests, which could not reach them, give others.
+        leases_max, text_max, sessions_max, sweep_max, records_max, records_bytes_max, writes_max: constants of the format. Only tests, which could not reach them, give others.
     """
 
     cdef Table table
 
     def __cinit__(self, *, seed=DEFAULT_SEED, uint32_t leases_max=LEASES_MAX, uint64_t text_max=LEASES_TEXT_MAX_BYTES,
-                  uint32_t sessions_max=SESSIONS_MAX, uint32_t sweep_max=SWEEP_MAX_PER_BATCH):
+                  uint32_t sessions_max=SESSIONS_MAX, uint32_t sweep_max=SWEEP_MAX_PER_BATCH, uint32_t records_max=RECORDS_MAX,
+                  uint64_t records_bytes_max=RECORDS_MAX_BYTES, uint32_t writes_max=RECORD_WRITES_KEPT):
         if leases_max > LEASES_MAX or text_max > LEASES_TEXT_MAX_BYTES or sessions_max > SESSIONS_MAX:
             raise ValueError(f"at most: leases_max {LEASES_MAX}, text_max {LEASES_TEXT_MAX_BYTES}, sessions_max {SESSIONS_MAX}")
+        if records_max > RECORDS_MAX or records_bytes_max > RECORDS_MAX_BYTES or not 1 <= writes_max <= RECORD_WRITES_KEPT:
+            raise ValueError(
+                f"at most: records_max {RECORDS_MAX}, records_bytes_max {RECORDS_MAX_BYTES}, writes_max 1 to {RECORD_WRITES_KEPT}"
+            )
         init_table(&self.table, <uint64_t>(seed & 0xffffffffffffffff))
         self.table.leases_max = leases_max
         self.table.text_max = text_max
         self.table.sessions_max = sessions_max
         self.table.sweep_max = sweep_max
+        self.table.records_max = records_max
+        self.table.records_bytes_max = records_bytes_max
+        self.table.writes_max = writes_max
 
     def __dealloc__(self):
         drop_table(&self.table)
@@ -123,7 +138,7 @@ cdef class LeaseTable:
         Raises:
             MemoryError: some of the batch may have been applied; the table is of no use any more.
 
-        Invariants: I1 to I7.
+        Invariants: I1 to I7, I10.
         Cost: linear in the batch, plus at most SWEEP_MAX_PER_BATCH expiries and the sessions that ended.
         """
         cdef Table *t = &self.table
@@ -159,10 +174,7 @@ cdef class LeaseTable:
         cdef Table fresh
         cdef Loading loading
         init_table(&fresh, self.table.seed)
-        fresh.leases_max = self.table.leases_max
-        fresh.text_max = self.table.text_max
-        fresh.sessions_max = self.table.sessions_max
-        fresh.sweep_max = self.table.sweep_max
+        keep_limits(&self.table, &fresh)
         memset(&loading, 0, sizeof(loading))
         loading.table = &fresh
         loading.cursor.at = <const uint8_t *><const char *>data
@@ -219,6 +231,16 @@ cdef class LeaseTable:
         return self.table.session_count
 
     @property
+    def record_count(self):
+        """Records that exist."""
+        return self.table.record_count
+
+    @property
+    def record_bytes(self):
+        """Bytes of their keys, bound names and values."""
+        return self.table.record_bytes
+
+    @property
     def memory_bytes(self):
         """What the table has taken from the system. It gives nothing back while it lives, but for buffers of unusual batches."""
         return memory_of(&self.table)
@@ -255,6 +277,11 @@ cdef class LeaseTable:
             return False
         look(&self.table, slot.ref, <const uint8_t *>id, 1, later(now_ms, self.table.time_ms), &standing)
         return standing.mine != 0
+
+    def record(self, bytes key not None):
+        """What a record says: ``(name, version, token, value)``, the name empty where it is bound to none; None: there is no such record."""
+        cdef Text text = name_in(&self.table, key)
+        return record_of(&self.table, &text)
 
     def rows(self, bytes name not None, int64_t now_ms):
         """The occupants of a name at ``now_ms``, by slot, as rows of ``docs/protocol.md``."""

@@ -16,6 +16,7 @@ from cluster.client import (
     AsyncCoordinator,
     AsyncLease,
     AsyncLeaseSet,
+    AsyncRecords,
     ClusterStatus,
     Coordinator,
     Extended,
@@ -27,6 +28,8 @@ from cluster.client import (
     LeaseInfo,
     LeaseSet,
     NotHeld,
+    Record,
+    Records,
     Unknown,
 )
 from cluster.errors import (
@@ -39,6 +42,7 @@ from cluster.errors import (
     ProtocolError,
     Unavailable,
     UsageError,
+    VersionConflictError,
 )
 from cluster.tls import Tls
 from tenure import aio, fenced_sql, identity
@@ -57,6 +61,7 @@ __all__ = [
     "AsyncLeaderGroupElector",
     "AsyncLease",
     "AsyncLeaseSet",
+    "AsyncRecords",
     "AuthenticationError",
     "ClusterStatus",
     "CoordinationError",
@@ -82,12 +87,15 @@ __all__ = [
     "NotHeld",
     "NotLeaderError",
     "ProtocolError",
+    "Record",
+    "Records",
     "RunResult",
     "Skipped",
     "Tls",
     "Unavailable",
     "Unknown",
     "UsageError",
+    "VersionConflictError",
     "aio",
     "assert_leader",
     "connect",

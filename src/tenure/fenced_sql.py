@@ -18,7 +18,7 @@ Two ways, each enough by itself:
 >>> confirm(db.execute(statement, (30, 7, 1, 7)).rowcount, "stock", 7)
 Traceback (most recent call last):
 ...
-cluster.errors.FencedError: 'stock': no row took the write of token 7. Stop this work if the row exists: a newer holder has written it
+cluster.errors.FencedError: 'stock': no row took the write of token 7. stop this work if the row exists: a newer holder has written it
 """
 
 from __future__ import annotations
@@ -140,5 +140,5 @@ def confirm(row_count: int, resource: str, token: int) -> None:
     if row_count == 0:
         raise FencedError(
             f"{resource!r}: no row took the write of token {token}",
-            "Stop this work if the row exists: a newer holder has written it",
+            "stop this work if the row exists: a newer holder has written it",
         )

@@ -59,7 +59,7 @@ class FencingGate:
     >>> gate.check("stock", 7)
     Traceback (most recent call last):
     ...
-    cluster.errors.FencedError: 'stock' refuses token 7: token 9 was here. Stop this work: another holder has taken over
+    cluster.errors.FencedError: 'stock' refuses token 7: token 9 was here. stop this work: another holder has taken over
     """
 
     def __init__(self, *, resources_max: int = RESOURCES_MAX) -> None:
@@ -105,7 +105,7 @@ class FencingGate:
                 if token < entry.largest:
                     raise FencedError(
                         f"{resource!r} refuses token {token}: token {entry.largest} was here",
-                        "Stop this work: another holder has taken over",
+                        "stop this work: another holder has taken over",
                     )
                 entry.largest = token
                 yield

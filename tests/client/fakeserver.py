@@ -81,6 +81,9 @@ class ClientEnd:
         if not self.closed:
             self._env.call_later(self._server.cluster.delay_s, self._server.received, data)
 
+    def unsent(self) -> int:
+        return 0
+
     def close(self, reason: str = "") -> None:
         self.ended(reason or "closed here")
         self._env.call_later(self._server.cluster.delay_s, self._server.ended)

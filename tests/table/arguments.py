@@ -16,6 +16,7 @@ NAME = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_\-:./]{0,254}")
 SHAPES = {
     1: "bbuuuubb", 2: "bluuuubb", 3: "bbuu", 4: "u", 5: "bbuu", 6: "bb", 7: "bst", 8: "", 9: "u", 10: "", 11: "bu", 12: "ub", 13: "bbu",
     31: "u",
+    14: "bbbbuss", 15: "bbbuss",
 }  # fmt: skip
 
 
@@ -63,6 +64,16 @@ def ranges(code: int, arguments: list[Any]) -> list[Any]:
     def node_id(value: bytes) -> bool:
         return len(value) <= limits.NODE_ID_MAX_BYTES
 
+    def value(data: bytes) -> bool:
+        return len(data) <= limits.RECORD_VALUE_MAX_BYTES
+
+    def no_name_or_name(data: bytes) -> bool:
+        return not data or name(data)
+
+    def token_of_the_name(token: int) -> bool:
+        return bool(token) == bool(arguments[-4])
+
+    writer = [no_name_or_name, token_of_the_name, anything, anything]
     terms = [
         lease_ms, lambda value: 1 <= value <= limits.MAX_LEADERS_MAX, lambda value: value <= arguments[2],
         anything, node_id, lambda value: len(value) <= limits.METADATA_MAX_BYTES,
@@ -81,5 +92,7 @@ def ranges(code: int, arguments: list[Any]) -> list[Any]:
         12: [lease_ms, node_id],
         13: [acq_id, name, anything],
         31: [lambda value: value <= limits.LEASE_MAX_MS],
+        14: [acq_id, name, value, *writer],
+        15: [acq_id, name, *writer],
     }
     return table[code]

@@ -1,4 +1,4 @@
-"""A witness of I1 to I7: sees what goes into a table and what comes out, and says which invariant was broken.
+"""A witness of I1 to I7 and I10: sees what goes into a table and what comes out, and says which invariant was broken.
 
 Knows: the invariants, the formats. Must not know: the model, how answers are found. Made to catch a model or a table that is wrong in
 itself, whatever the other one says.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tests.table.invariants_records import RecordWitness
 from tests.table.packing import HEADER, Unreadable, decode, decode_all
 
 GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED = range(1, 8)
@@ -55,7 +56,16 @@ class State:
             self.longest_ms,
             sessions,
             leases,
+            self.forgotten,
+            records,
+            writes,
         ) = state
+        self.records = {row[0]: (row[1], row[2], row[3], row[4]) for row in records}
+        self.writes = [(row[0], row[1], row[2]) for row in writes]
+        versions, remembered = [row[2] for row in records], [row[1] for row in writes]
+        assert versions == sorted(set(versions)), "I6: records out of order"
+        assert remembered == sorted(set(remembered)), "I6: writes out of order"
+        assert len(self.records) == len(records), "I10: a key twice"
         self.sessions = {row[0]: row[1] for row in sessions}
         self.leases = {row[3]: Row(*row) for row in leases}
         assert list(self.sessions) == sorted(self.sessions), "I6: sessions out of order"
@@ -82,6 +92,9 @@ def check_state(state: State) -> None:
         assert 0 < lease.token < state.next_token, "I2: a token that was not given out"
         assert lease.token not in state.sessions, "I2: a lease and a session with one number"
         assert not lease.session or state.sessions[lease.session] > state.now, "a lease on a session that is over"
+    for name, version, token, _ in state.records.values():
+        assert 0 < version < state.next_token, "I2: a version that was not given out"
+        assert (token > 0) == (name != b""), "I10: bound without a token, or the other way round"
     for lease in state.occupants():
         by_name.setdefault(lease.name, []).append(lease)
         if not lease.dead:
@@ -101,12 +114,27 @@ def numbers_in(operation: int, answer: list[Any]) -> set[int]:
     return {grant[0] for grant in answer[1]} if operation == ACQUIRE_ALL else set()
 
 
+def asked_and_answered(batch: bytes, answers: list[Any]) -> list[tuple[list[Any], list[Any]]]:
+    """Each operation that can be read, with its answer."""
+    pairs: list[tuple[list[Any], list[Any]]] = []
+    at = HEADER.size
+    for answer in answers:
+        try:
+            operation, at = decode(batch, at)
+        except Unreadable:
+            break
+        if isinstance(operation, list) and operation and answer != [6, 0]:
+            pairs.append((operation, answer))
+    return pairs
+
+
 class Witness:
     """Feed it every batch with its outcome, in order; it raises AssertionError with the invariant's number."""
 
     def __init__(self, snapshot: bytes, sweep_max: int) -> None:
         self.before = State(snapshot)
         self.sweep_max = sweep_max
+        self.record_witness = RecordWitness()
         self.newest = self.before.next_token - 1  # The largest number given out so far, as a token or a session.
         self.ended: set[int] = set()
         # By slot, the token that occupies it as far as events tell; released ones may still do so.
@@ -126,6 +154,7 @@ class Witness:
             self._follow(*event)
         self._check_events_tell_all(after)
         self._check_what_stayed(after, happened)
+        self.record_witness.saw(self.before, after, asked_and_answered(batch, answers))
         if all(answer[0] != 0 for answer in answers):
             self._check_nothing_changed(after)
         self.before = after
@@ -137,14 +166,17 @@ class Witness:
         assert after.next_token >= self.before.next_token, "I2: the token counter went back"
 
     def _check_wait(self, after: State, happened: list[Any]) -> None:
-        """A state that was restored grants nothing before the longest lease time ever in use has passed."""
+        """A state that was restored grants nothing before the longest lease time in use until then has passed.
+
+        One that comes up later in the same batch does not count.
+        """
         assert after.grants_from >= self.before.grants_from, "I8: the wait was shortened"
         if self.before.cluster_id and not after.cluster_id:
-            assert after.grants_from >= after.now + after.longest_ms, "I8: restored without a wait"
+            assert after.grants_from >= after.now + self.before.longest_ms, "I8: restored without a wait"
         elif after.grants_from > after.now and self.before.grants_from == after.grants_from:
             assert GRANTED not in {event[0] for event in happened}, "I8: granted before the wait is over"
         if after.grants_from and after.cluster_id and not self.before.cluster_id:
-            assert after.grants_from >= after.now + after.longest_ms, "I8: a restored group begins without a wait"
+            assert after.grants_from >= after.now + self.before.longest_ms, "I8: a restored group begins without a wait"
 
     def _check_answers(self, batch: bytes, answers: list[Any], happened: list[Any]) -> None:
         expected = 0
@@ -152,14 +184,9 @@ class Witness:
             level, zero, zeros, count, _, _ = HEADER.unpack_from(batch)
             expected = count if level == 1 and not zero and not zeros and count <= len(batch) - HEADER.size else 0
         assert len(answers) == expected, f"I7: {len(answers)} answers to {expected} operations"
-        at = HEADER.size
         told: set[int] = set()
-        for answer in answers:
-            try:
-                operation, at = decode(batch, at)
-            except Unreadable:
-                break
-            if answer[0] != 0 or not isinstance(operation, list):
+        for operation, answer in asked_and_answered(batch, answers):
+            if answer[0] != 0:
                 continue
             numbers = numbers_in(operation[0], answer)
             assert not self.ended & numbers, "I5: an ended number was given out again"

@@ -6,11 +6,14 @@ compare the two, byte by byte. Each rule has its own method, so that a test can 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from cluster import limits
 from tests.table.arguments import bad_argument, has_shape
+from tests.table.model_parts import Lease as Lease
+from tests.table.model_parts import Session
+from tests.table.model_parts import Terms as Terms
+from tests.table.model_records import RecordRules
 from tests.table.packing import HEADER, Unreadable, decode, pack
 
 OK, HELD, NOT_HELD, SESSION_ENDED, NOT_YET, WRONG_EPOCH, INVALID, LIMIT, REVOKED = range(9)
@@ -18,47 +21,7 @@ GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED = range(1, 8)
 LEVEL_KNOWN = 1
 
 
-@dataclass(eq=False)
-class Lease:
-    acq_id: bytes
-    name: bytes
-    slot: int
-    token: int
-    granted: int
-    deadline: int
-    lease_ms: int
-    min_ms: int
-    max_leaders: int
-    session: int
-    node_id: bytes
-    metadata: bytes
-    revoked: bool = False
-    dead: bool = False
-
-
-@dataclass(eq=False)
-class Session:
-    id: int
-    deadline: int
-    lease_ms: int
-    node_id: bytes
-    revoked_count: int = 0
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What an ACQUIRE or ACQUIRE_ALL asks for, besides names."""
-
-    acq_id: bytes
-    lease_ms: int
-    max_leaders: int
-    min_ms: int
-    session: int
-    node_id: bytes
-    metadata: bytes
-
-
-class Model:
+class Model(RecordRules):
     """The same ``apply`` and ``snapshot`` as ``LeaseTable``."""
 
     def __init__(
@@ -68,7 +31,9 @@ class Model:
         text_max: int = limits.LEASES_TEXT_MAX_BYTES,
         sessions_max: int = limits.SESSIONS_MAX,
         sweep_max: int = limits.SWEEP_MAX_PER_BATCH,
+        **of_records: int,
     ) -> None:
+        super().__init__(**of_records)
         self.leases_max, self.text_max = leases_max, text_max
         self.sessions_max, self.sweep_max = sessions_max, sweep_max
         self.level, self.epoch, self.now, self.next_token = 1, 0, 0, 1
@@ -125,6 +90,7 @@ class Model:
             1: self.acquire, 2: self.acquire_all, 3: self.extend, 4: self.session_renew, 5: self.release, 6: self.abandon, 7: self.revoke,
             9: self.format_level, 10: lambda: [OK], 11: self.init, 12: self.session_open, 13: self.check,
             31: self.end_for_restore,
+            14: self.record_put, 15: self.record_delete,
         }  # fmt: skip
         answer: list[Any] = handlers[code](*arguments)
         return answer
@@ -184,6 +150,9 @@ class Model:
             if lease.acq_id == acq_id and lease.token == token:
                 return lease
         return None
+
+    def live_tokens(self, name: bytes) -> set[int]:
+        return {lease.token for lease in self.occupants(name) if not lease.dead}
 
     def remaining(self, lease: Lease) -> int:
         return self.ends(lease) - self.now
@@ -383,10 +352,9 @@ class Model:
             ]
             for lease in sorted(self.leases, key=lambda lease: lease.token)
         ]  # fmt: skip
-        head = [
-            b"tenure table", self.level, self.epoch, self.now, self.next_token, self.cluster_id, self.grants_from, self.longest_ms,
-        ]  # fmt: skip
-        return pack([*head, sessions, leases])
+        numbers = [self.level, self.epoch, self.now, self.next_token]
+        head = [b"tenure table", *numbers, self.cluster_id, self.grants_from, self.longest_ms]
+        return pack([*head, sessions, leases, *self.records_state()])
 
     def restore(self, data: bytes) -> None:
         """Only what ``snapshot`` made: nothing is checked."""
@@ -398,3 +366,4 @@ class Model:
             lease = Lease(*row[:10], *row[11:])
             lease.revoked, lease.dead = bool(row[10] & 1), bool(row[10] & 2)
             self.leases.append(lease)
+        self.restore_records(*state[10:13])

@@ -44,11 +44,14 @@ class Author:
     names: int = 3
     ids: int = 4
     ops_max: int = 5
+    records: int = 20  # of a hundred operations, so many write records
     stamp: int = 0
     epoch: int = 0
     tokens: list[tuple[bytes, bytes, int]] = field(default_factory=list)  # (id, name, token), the newest last
     sessions: list[int] = field(default_factory=list)
     asked: list[Any] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)  # given to records lately, the newest last
+    writes: list[list[Any]] = field(default_factory=list)  # asked lately, to be asked again
 
     def next_batch(self) -> bytes:
         rng = self.rng
@@ -87,10 +90,14 @@ class Author:
                 self.sessions.append(answer[1])
             elif asked[0] == 31 and self.rng.randrange(4):
                 self.stamp += answer[1]  # Else little would be granted in the rest of the script.
-        del self.tokens[:-12], self.sessions[:-5]
+            elif asked[0] in (14, 15):
+                self.versions.append(answer[1])
+        del self.tokens[:-12], self.sessions[:-5], self.versions[:-6], self.writes[:-6]
 
     def operation(self) -> list[Any]:
         rng = self.rng
+        if self.records and rng.randrange(100) < self.records:
+            return self._write()
         kind = rng.randrange(100)
         if kind < 28:
             return [1, self._id(), self._name(), *self._terms()]
@@ -116,9 +123,39 @@ class Author:
         others: list[list[Any]] = [
             [8], [9, rng.choice([0, 1, 1, 256, 2**64 - 1])], [10],
             [11, rng.choice([b"c" * 16, b"d" * 16, b""]), rng.choice([0, 5_000, 2**50])],
-            [0], [14], [], [1], [10, 1],
+            [0], [16], [], [1], [10, 1],
         ]  # fmt: skip
         return rng.choice(others[:4] if rng.randrange(4) else others)
+
+    def _write(self) -> list[Any]:
+        """A write of a record, often one that was asked before."""
+        rng = self.rng
+        if self.writes and rng.randrange(4) == 0:
+            write = list(rng.choice(self.writes))
+            # What is known grows with time: an honest number is older than the write, another one may not be.
+            write[-1] = rng.choice([None, write[-1], 0, self._number()])
+            return write
+        key = b"k%d" % rng.randrange(3) if rng.randrange(40) else self._name()
+        name, token = b"", 0
+        if self.tokens and rng.randrange(4):
+            _, name, token = self._holding()
+            if rng.randrange(8) == 0:
+                name = self._name()
+        elif rng.randrange(30) == 0:
+            token = 1
+        expected = rng.choice([None, None, None, None, 0, self._number()])
+        if rng.randrange(60) == 0:
+            return rng.choice([[14], [15, b""], [14, bytes(16), key, b"v", name, token, expected]])
+        write_id = rng.randrange(2**64).to_bytes(16, "big") if rng.randrange(40) else b"short"
+        value = [rng.choice([b"", b"v", b"value", b"x" * 30])]
+        write = [14, write_id, key, *value, name, token, expected, None]
+        if rng.randrange(4) == 0:
+            write = [15, write_id, key, name, token, expected, None]
+        self.writes.append(write)
+        return write
+
+    def _number(self) -> int:
+        return self.rng.choice([*self.versions, *(token for _, _, token in self.tokens[-2:]), 0, 2**64 - 1])
 
     def _terms(self) -> list[Any]:
         rng = self.rng

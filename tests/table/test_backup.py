@@ -64,7 +64,7 @@ def test_a_holder_of_the_backup_can_do_nothing_with_its_lease__I8(talk: Talk) ->
     talk.one(release(b"dead", 3, dead))
     talk.one([RESTORE, 0])
     assert sorted((event[0], event[1]) for event in talk.events) == [(FREED, b"dead"), (FREED, b"free"), (FREED, b"hung")]
-    assert talk.state()[8:] == [[], []]
+    assert talk.state()[8:10] == [[], []]
     asked = (extend(b"free", 2, free), check(b"hung", 1, hung), release(b"free", 2, free), session_renew(session))
     assert talk.all(*asked) == [[NOT_HELD], [NOT_HELD], [NOT_HELD], [SESSION_ENDED]]
     # Asked again with the id of a lease that lives in the backup: no grant either.

@@ -78,8 +78,8 @@ def restore_damaged_states(seed: int, count: int) -> int:
 
 def with_one_value_changed(snapshot: bytes, rng: random.Random) -> bytes:
     state: list[Any] = decode(snapshot)[0]
-    row = rng.choice([state, *state[8], *state[9]])
-    at = rng.randrange(min(len(row), 13) if row is not state else 8)
+    row = rng.choice([state, *state[8], *state[9], *state[11], *state[12]])
+    at = rng.choice([*range(8), 10]) if row is state else rng.randrange(len(row))
     if isinstance(row[at], int):
         row[at] = max(
             0,

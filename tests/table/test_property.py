@@ -1,7 +1,7 @@
 """The compiled table against the model, on random scripts: answers, events and state, byte by byte, after every batch.
 
 Three machines play each script: the table, the model, and a table with another seed; one of them is now and then replaced by what its own
-snapshot says. A witness of I1 to I7 looks on.
+snapshot says. A witness of I1 to I7 and I10 looks on.
 """
 
 from __future__ import annotations
@@ -27,8 +27,12 @@ def play(rng: random.Random, batches: int) -> None:
         "text_max": rng.choice([40, 100, limits.LEASES_TEXT_MAX_BYTES, limits.LEASES_TEXT_MAX_BYTES]),
         "sessions_max": rng.choice([2, 4, limits.SESSIONS_MAX]),
         "sweep_max": rng.choice([1, 2, 3, limits.SWEEP_MAX_PER_BATCH]),
+        "records_max": rng.choice([1, 2, limits.RECORDS_MAX]),
+        "records_bytes_max": rng.choice([20, 50, limits.RECORDS_MAX_BYTES, limits.RECORDS_MAX_BYTES]),
+        "writes_max": rng.choice([1, 2, 4, limits.RECORD_WRITES_KEPT]),
     }
     author = Author(rng, names=rng.choice([1, 2, 3, 8]), ids=rng.choice([2, 4, 8]), ops_max=rng.choice([1, 5, 12]))
+    author.records = rng.choice([0, 20, 60])
     machines: list[Machine] = [LeaseTable(**small), Model(**small), LeaseTable(seed=rng.randrange(2**64), **small)]
     stage = Stage(machines, small["sweep_max"])
     perform(stage, author, batches)
@@ -37,19 +41,19 @@ def play(rng: random.Random, batches: int) -> None:
 @pytest.mark.fast
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=60, derandomize=True, database=None, deadline=None, suppress_health_check=QUIET)
-def test_table_and_model_agree_on_short_scripts__I1_to_I7(rng: random.Random) -> None:
+def test_table_and_model_agree_on_short_scripts__I1_to_I7_I10(rng: random.Random) -> None:
     play(rng, 10)
 
 
 @pytest.mark.fast
 @pytest.mark.parametrize("seed", range(3))
-def test_table_and_model_agree__I1_to_I7(seed: int) -> None:
+def test_table_and_model_agree__I1_to_I7_I10(seed: int) -> None:
     for script in range(20):
         play(random.Random(seed * 1_000 + script), 60)
 
 
 @pytest.mark.parametrize("seed", range(10, 14))
-def test_table_and_model_agree_on_long_scripts__I1_to_I7(seed: int) -> None:
+def test_table_and_model_agree_on_long_scripts__I1_to_I7_I10(seed: int) -> None:
     for script in range(10):
         play(random.Random(seed * 1_000 + script), 400)
 
@@ -58,13 +62,13 @@ def test_table_and_model_agree_on_long_scripts__I1_to_I7(seed: int) -> None:
 @pytest.mark.timeout(900)
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=2_000, derandomize=True, database=None, deadline=None, suppress_health_check=QUIET)
-def test_table_and_model_agree_on_many_short_scripts__I1_to_I7(rng: random.Random) -> None:
+def test_table_and_model_agree_on_many_short_scripts__I1_to_I7_I10(rng: random.Random) -> None:
     play(rng, 20)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(100, 110))
-def test_table_and_model_agree_on_many_scripts__I1_to_I7(seed: int) -> None:
+def test_table_and_model_agree_on_many_scripts__I1_to_I7_I10(seed: int) -> None:
     for script in range(300):
         play(random.Random(seed * 1_000 + script), 100)

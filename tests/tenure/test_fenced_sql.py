@@ -37,7 +37,7 @@ def test_a_row_refuses_the_token_that_was_overtaken__A2(db: sqlite3.Connection) 
     write(20, 7)
     write(21, 7)
     write(30, 9)
-    with pytest.raises(FencedError, match=r"'stock': no row took the write of token 7\. Stop this work"):
+    with pytest.raises(FencedError, match=r"'stock': no row took the write of token 7\. stop this work"):
         write(22, 7)
     assert amount(db) == 30
     write(31, 9)

@@ -19,7 +19,7 @@ def test_a_smaller_token_is_refused_and_changes_nothing__A2() -> None:
     gate.check("stock", 7)
     gate.check("stock", 7)
     gate.check("stock", 9)
-    with pytest.raises(FencedError, match=r"'stock' refuses token 8: token 9 was here\. Stop this work"):
+    with pytest.raises(FencedError, match=r"'stock' refuses token 8: token 9 was here\. stop this work"):
         gate.check("stock", 8)
     assert gate.largest("stock") == 9
     gate.check("stock", 9)
@@ -46,6 +46,7 @@ def test_the_lease_of_an_elector_passes_until_its_successor_has_passed__A7() -> 
         gate.check("stock", second.token)
         with pytest.raises(FencedError):
             gate.check("stock", first.token)
+        second.release()
 
 
 def test_who_guards_keeps_the_next_writer_waiting() -> None:
@@ -174,6 +175,7 @@ def test_headers_of_an_asyncio_lease() -> None:
         async with tenure.local() as coordinator:
             lease = await coordinator.aio.acquire("stock")
             assert lease is not None
-            return fencing_headers(lease)
+            async with lease:
+                return fencing_headers(lease)
 
     assert asyncio.run(run())["Tenure-Name"] == "stock"

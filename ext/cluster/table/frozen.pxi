@@ -1,7 +1,7 @@
 # A copy of a table for writing a snapshot while the table goes on. Included by _table.pyx.
 #
 # What a snapshot reads is copied as it lies: chunks of records and slots of the two indexes, some 100 bytes a lease at the speed of
-# memory. The slow part, sorting and writing, is done from the copy, on another thread, without the interpreter's lock.
+# memory; what records say is shared, not copied. The slow part, sorting and writing, is done from the copy, on another thread, without the interpreter's lock.
 
 from libc.stdlib cimport calloc, malloc
 from libc.string cimport memcpy, memset
@@ -47,15 +47,24 @@ cdef bint copy_for_snapshot(const Table *source, Table *copy) noexcept nogil:
     memset(&copy.arena, 0, sizeof(Arena))
     copy.names.now.at = copy.names.old.at = NULL
     copy.sessions.now.at = copy.sessions.old.at = NULL
+    copy.keys.now.at = copy.keys.old.at = NULL
+    copy.writes.now.at = copy.writes.old.at = NULL
     memset(&copy.deadlines, 0, sizeof(Heap))
     memset(&copy.session_ends, 0, sizeof(Heap))
     memset(&copy.replies, 0, sizeof(Buffer))
     memset(&copy.events, 0, sizeof(Buffer))
-    return (
+    if not (
         copy_arena(&source.arena, &copy.arena)
         and copy_index(&source.names, &copy.names)
         and copy_index(&source.sessions, &copy.sessions)
-    )
+    ):
+        return False
+    if not copy_index(&source.keys, &copy.keys):
+        # What is not owned must not be given up with the copy.
+        drop_index(&copy.keys)
+        return False
+    own_contents(copy)
+    return True
 
 
 @cython.final

@@ -16,7 +16,8 @@ cdef size_t memory_of(const Table *t) noexcept nogil:
     """Bytes taken from the system for records, indexes, heaps and buffers."""
     return (
         sizeof(Table) + <size_t>t.arena.chunk_count * CHUNK_UNITS * UNIT_BYTES
-        + (index_slots(&t.names) + index_slots(&t.sessions)) * sizeof(Slot)
+        + (index_slots(&t.names) + index_slots(&t.sessions) + index_slots(&t.keys) + index_slots(&t.writes)) * sizeof(Slot)
+        + t.record_bytes + t.record_count * content_head()
         + (<size_t>t.deadlines.page_count + t.session_ends.page_count) * sizeof(HeapPage)
         + t.replies.room + t.events.room
     )
@@ -56,6 +57,20 @@ cdef tuple row_of(const Table *t, uint32_t ref, int64_t now):
         bytes_of(&name), l.slot, l.token, bytes_of(&node), ends_at(t, l) - now, now - l.granted, l.lease_ms, l.max_leaders,
         session_id_of(t, l, now), l.flags, bytes_of(&metadata),
     )
+
+
+cdef tuple record_of(const Table *t, const Text *key):
+    """``(name, version, token, value)`` of a key whose hash is set; None: there is no such record."""
+    cdef Slot *slot = find_key(t, key)
+    cdef const Record *record
+    cdef Text name
+    cdef Text value
+    if slot == NULL:
+        return None
+    record = record_at(&t.arena, slot.ref)
+    name = bound_name_of(record.content)
+    value = value_of(record.content)
+    return bytes_of(&name), record.version, record.token, bytes_of(&value)
 
 
 cdef list rows_of(const Table *t, const Text *name, int64_t now):

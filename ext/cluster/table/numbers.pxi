@@ -17,6 +17,10 @@ cdef enum:
     SWEEP_MAX_PER_BATCH = 1024
     LEASES_MAX = 16777216
     SESSIONS_MAX = 1048576
+    RECORD_VALUE_MAX_BYTES = 65536
+    RECORDS_MAX = 1048576
+    RECORDS_MAX_BYTES = 67108864  # keys, bound names and values of all records together
+    RECORD_WRITES_KEPT = 65536
 
 cdef extern from *:
     """
@@ -50,6 +54,8 @@ cdef enum:  # operations
     INIT = 11
     SESSION_OPEN = 12
     CHECK = 13
+    RECORD_PUT = 14
+    RECORD_DELETE = 15
     RESTORE = 31  # the last code there is
 
 cdef enum:  # statuses
@@ -62,12 +68,17 @@ cdef enum:  # statuses
     INVALID = 6
     LIMIT = 7
     REVOKED = 8
+    FENCED = 9
+    VERSION_DIFFERS = 10
+    FORGOTTEN = 11
 
 cdef enum:  # what LIMIT names
     LIMIT_LEASES = 1
     LIMIT_SESSIONS = 2
     LIMIT_TOKENS = 3
     LIMIT_TEXT = 4
+    LIMIT_RECORDS = 5
+    LIMIT_RECORD_BYTES = 6
 
 cdef enum:  # events
     EVENT_GRANTED = 1

@@ -207,6 +207,10 @@ cdef inline void operate(Table *t, const Request *r) noexcept nogil:
         raise_level(t, r)
     elif operation == RESTORE:
         end_for_restore(t, r)
+    elif operation == RECORD_PUT:
+        record_put(t, r)
+    elif operation == RECORD_DELETE:
+        record_delete(t, r)
     elif operation == TICK:
         answer(t, OK)
     else:  # EPOCH: an epoch entry stands alone in its batch.

@@ -72,10 +72,21 @@ cdef struct Table:
     uint64_t text_max
     uint32_t sessions_max
     uint32_t sweep_max
+    uint32_t record_count
+    uint64_t record_bytes   # of keys, bound names and values
+    uint32_t write_count    # of writes that are remembered
+    uint32_t oldest_write
+    uint32_t newest_write
+    uint64_t forgotten      # version of the newest write that was remembered and is not any more
+    uint32_t records_max
+    uint64_t records_bytes_max
+    uint32_t writes_max
     uint64_t seed
     Arena arena
     Index names             # name -> its occupant with the smallest slot
     Index sessions          # id of a session that lives -> the session
+    Index keys              # key -> its record
+    Index writes            # id of a write that is remembered -> the write
     Heap deadlines
     Heap session_ends
     Buffer replies
@@ -195,24 +206,3 @@ cdef inline int64_t ends_at(const Table *t, const Lease *l) noexcept nogil:
         if session_end > end:
             end = session_end
     return end
-
-
-cdef void init_table(Table *t, uint64_t seed) noexcept nogil:
-    memset(t, 0, sizeof(Table))
-    t.level = FORMAT_LEVEL
-    t.next_token = 1
-    t.leases_max = LEASES_MAX
-    t.text_max = LEASES_TEXT_MAX_BYTES
-    t.sessions_max = SESSIONS_MAX
-    t.sweep_max = SWEEP_MAX_PER_BATCH
-    t.seed = seed
-
-
-cdef void drop_table(Table *t) noexcept nogil:
-    drop_index(&t.names)
-    drop_index(&t.sessions)
-    drop_heap(&t.deadlines)
-    drop_heap(&t.session_ends)
-    drop_buffer(&t.replies)
-    drop_buffer(&t.events)
-    drop_arena(&t.arena)

@@ -21,6 +21,12 @@ cdef struct Request:
     uint64_t slot
     uint64_t level
     uint64_t wall_ms
+    Text key
+    Text value
+    bint any_version                    # of a record: nothing is expected of its version
+    uint64_t version
+    bint asked_again                    # an earlier frame of this write may have been applied, after the number ``known`` was given out
+    uint64_t known
     bint every_slot
     bint force
     uint32_t name_count                 # of an ACQUIRE_ALL, as it says; at most the limit of them are kept
@@ -54,12 +60,27 @@ cdef inline bint read_slot(Cursor *c, Request *r) noexcept nogil:
     return r.every_slot or read_uint(c, &r.slot)
 
 
+cdef inline bint read_writer(Cursor *c, Request *r) noexcept nogil:
+    """What RECORD_PUT and RECORD_DELETE have in common after the key and the value."""
+    if not (read_text(c, &r.name) and read_uint(c, &r.token)):
+        return False
+    r.any_version = read_nil(c)
+    if not r.any_version and not read_uint(c, &r.version):
+        return False
+    r.asked_again = not read_nil(c)
+    return not r.asked_again or read_uint(c, &r.known)
+
+
 cdef inline uint32_t elements_of(int operation) noexcept nogil:
     """How many elements an operation's array has; 0: there is no such operation."""
     if operation == ACQUIRE or operation == ACQUIRE_ALL:
         return 9
     if operation == EXTEND or operation == RELEASE:
         return 5
+    if operation == RECORD_PUT:
+        return 8
+    if operation == RECORD_DELETE:
+        return 7
     if operation == REVOKE or operation == CHECK:
         return 4
     if operation == ABANDON or operation == INIT or operation == SESSION_OPEN:
@@ -105,6 +126,10 @@ cdef bint read_arguments(Cursor *c, Request *r) noexcept nogil:
         return read_uint(c, &r.level)
     if operation == RESTORE:
         return read_uint(c, &r.lease_ms)
+    if operation == RECORD_PUT:
+        return read_text(c, &r.id) and read_text(c, &r.key) and read_text(c, &r.value) and read_writer(c, r)
+    if operation == RECORD_DELETE:
+        return read_text(c, &r.id) and read_text(c, &r.key) and read_writer(c, r)
     return True  # EPOCH and TICK have none.
 
 
@@ -153,6 +178,22 @@ cdef inline int bad_terms(const Request *r) noexcept nogil:
     return 0
 
 
+cdef int bad_record(const Request *r) noexcept nogil:
+    cdef int place = 3
+    if r.id.size != ID_BYTES:
+        return 1
+    if not is_name(&r.key):
+        return 2
+    if r.operation == RECORD_PUT:
+        if r.value.size > RECORD_VALUE_MAX_BYTES:
+            return 3
+        place = 4
+    if r.name.size and not is_name(&r.name):
+        return place
+    # A token is of a name; without one both are left out.
+    return place + 1 if (r.token == 0) != (r.name.size == 0) else 0
+
+
 cdef int bad_argument(const Request *r) noexcept nogil:
     """The first argument that is out of its range, by its place in the operation's array; 0: none is."""
     cdef int operation = r.operation
@@ -188,4 +229,6 @@ cdef int bad_argument(const Request *r) noexcept nogil:
         return 1 if r.level < 1 or r.level > 255 else 0
     if operation == RESTORE:
         return 1 if r.lease_ms > LEASE_MAX_MS else 0
+    if operation == RECORD_PUT or operation == RECORD_DELETE:
+        return bad_record(r)
     return 0

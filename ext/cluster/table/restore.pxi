@@ -13,6 +13,7 @@ cdef struct Loading:
     bint no_memory
     uint64_t last_session
     uint64_t last_token
+    uint64_t last_version   # of the list that is being read
 
 
 cdef struct StoredLease:
@@ -174,6 +175,85 @@ cdef bint load_lease(Loading *g) noexcept nogil:
     return join_chain(g, ref, &r.name)
 
 
+cdef bint is_possible_write(Loading *g, uint64_t version, uint64_t token) noexcept nogil:
+    """Versions rise within a list, and a lease is granted before it writes."""
+    if version <= g.last_version or version >= g.table.next_token or token >= version:
+        return False
+    g.last_version = version
+    return True
+
+
+cdef bint load_record(Loading *g) noexcept nogil:
+    cdef Table *t = g.table
+    cdef Cursor *c = &g.cursor
+    cdef uint32_t elements
+    cdef Text key
+    cdef Text name
+    cdef Text value
+    cdef uint64_t version
+    cdef uint64_t token
+    cdef Content *content
+    if not (read_list(c, &elements) and elements == RECORD_ELEMENTS and read_text(c, &key) and read_text(c, &name)):
+        return False
+    if not (read_uint(c, &version) and read_uint(c, &token) and read_text(c, &value)):
+        return False
+    if not is_name(&key) or (name.size and not is_name(&name)) or (token == 0) != (name.size == 0):
+        return False
+    if value.size > RECORD_VALUE_MAX_BYTES or not is_possible_write(g, version, token):
+        return False
+    hash_name(t, &key)
+    if find_key(t, &key) != NULL:
+        return False
+    content = new_content(&key, &name, &value)
+    if content == NULL or not add_record(t, &key, content, version, token):
+        if content != NULL:
+            disown(content)
+        g.no_memory = True
+        return False
+    return True
+
+
+cdef bint load_records(Loading *g) noexcept nogil:
+    cdef Table *t = g.table
+    cdef uint32_t count
+    cdef uint32_t i
+    if not read_uint(&g.cursor, &t.forgotten) or t.forgotten >= t.next_token:
+        return False
+    if not read_list(&g.cursor, &count) or count > t.records_max:
+        return False
+    g.last_version = 0
+    for i in range(count):
+        if not load_record(g):
+            return False
+    return t.record_bytes <= t.records_bytes_max
+
+
+cdef bint load_writes(Loading *g) noexcept nogil:
+    cdef Table *t = g.table
+    cdef Cursor *c = &g.cursor
+    cdef uint32_t count
+    cdef uint32_t elements
+    cdef uint32_t i
+    cdef Text id
+    cdef uint64_t version
+    cdef uint64_t token
+    # None is forgotten before there are too many.
+    if not read_list(c, &count) or count > t.writes_max or (t.forgotten and count < t.writes_max):
+        return False
+    g.last_version = t.forgotten
+    for i in range(count):
+        if not (read_list(c, &elements) and elements == WRITE_ELEMENTS and read_text(c, &id) and id.size == ID_BYTES):
+            return False
+        if not (read_uint(c, &version) and read_uint(c, &token) and is_possible_write(g, version, token)):
+            return False
+        if find_write(t, id.at):
+            return False
+        if not remember(t, id.at, version, token):
+            g.no_memory = True
+            return False
+    return True
+
+
 cdef bint keeps_limits(const Table *t) noexcept nogil:
     """I1: no name has more occupants than the smallest max_leaders among them. Those that are over do not count."""
     cdef Standing standing
@@ -205,4 +285,6 @@ cdef bint load_snapshot(Loading *g) noexcept nogil:
     for i in range(count if not g.no_memory else 0):
         if not load_lease(g):
             return False
-    return not g.no_memory and t.text_bytes <= t.text_max and g.cursor.at == g.cursor.end and keeps_limits(t)
+    if g.no_memory or t.text_bytes > t.text_max or not keeps_limits(t):
+        return False
+    return load_records(g) and load_writes(g) and g.cursor.at == g.cursor.end

@@ -4,7 +4,10 @@
 #
 #     [b"tenure table", level, epoch, time_ms, next_token, cluster_id, grants_from, longest_ms,
 #      [[session, deadline, lease_ms, revoked_count, node_id], …] by id,
-#      [[acq_id, name, slot, token, granted, deadline, lease_ms, min_ms, max_leaders, session, flags, node_id, metadata], …] by token]
+#      [[acq_id, name, slot, token, granted, deadline, lease_ms, min_ms, max_leaders, session, flags, node_id, metadata], …] by token,
+#      forgotten,
+#      [[key, name, version, token, value], …] by version,
+#      [[write_id, version, token], …] by version]
 #
 # ``cluster_id`` is empty until INIT. Sessions that are over are not in it: what hung on one stands free, with the end that it has.
 # Leases that are over and not yet swept are in it, since their expiry is still to be reported.
@@ -16,12 +19,16 @@ from libc.string cimport memcpy, memset
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
-    SNAPSHOT_ELEMENTS = 10
+    SNAPSHOT_ELEMENTS = 13
     SESSION_ELEMENTS = 5
     LEASE_ELEMENTS = 13
+    RECORD_ELEMENTS = 5
+    WRITE_ELEMENTS = 3
     SNAPSHOT_HEAD_BYTES_MAX = 128
     SESSION_BYTES_MAX = 1 + 4 * 9 + 2              # besides the node id
     LEASE_BYTES_MAX = 1 + 18 + 8 * 9 + 1 + 3 * 3  # besides name, node id and metadata
+    RECORD_BYTES_MAX = 1 + 2 + 2 + 2 * 9 + 5       # besides key, name and value
+    WRITE_BYTES_MAX = 1 + 18 + 2 * 9
     MAGIC_BYTES = 12
     DIGIT_BITS = 11
     DIGITS = 5  # 55 bits: a token has 53
@@ -122,6 +129,24 @@ cdef Numbered *sessions_by_id(const Table *t, size_t *size) noexcept nogil:
     return sort_by_number(all, count)
 
 
+cdef Numbered *records_by_version(const Table *t, size_t *size) noexcept nogil:
+    """All records; adds to ``size`` the most that their bytes, and those of the remembered writes, can need."""
+    cdef Numbered *all = <Numbered *>malloc((<size_t>t.record_count + 1) * sizeof(Numbered))
+    cdef size_t count = 0
+    cdef size_t i
+    cdef uint32_t ref
+    if all == NULL:
+        return NULL
+    for i in range(index_slots(&t.keys)):
+        ref = index_slot(&t.keys, i).ref
+        if ref:
+            all[count].number = record_at(&t.arena, ref).version
+            all[count].ref = ref
+            count += 1
+    size[0] += count * RECORD_BYTES_MAX + t.record_bytes + <size_t>t.write_count * WRITE_BYTES_MAX
+    return sort_by_number(all, count)
+
+
 cdef void write_head(const Table *t, Buffer *b) noexcept nogil:
     put_list(b, SNAPSHOT_ELEMENTS)
     put_text(b, <const uint8_t *>MAGIC, MAGIC_BYTES)
@@ -173,7 +198,35 @@ cdef void write_lease(const Table *t, Buffer *b, uint32_t ref) noexcept nogil:
     put_text(b, metadata.at, metadata.size)
 
 
-cdef void write_all(const Table *t, Buffer *b, const Numbered *sessions, const Numbered *leases) noexcept nogil:
+cdef void write_record(const Table *t, Buffer *b, uint32_t ref) noexcept nogil:
+    cdef const Record *record = record_at(&t.arena, ref)
+    cdef Text key = key_of(record.content)
+    cdef Text name = bound_name_of(record.content)
+    cdef Text value = value_of(record.content)
+    put_list(b, RECORD_ELEMENTS)
+    put_text(b, key.at, key.size)
+    put_text(b, name.at, name.size)
+    put_uint(b, record.version)
+    put_uint(b, record.token)
+    put_value(b, value.at, value.size)
+
+
+cdef void write_writes(const Table *t, Buffer *b) noexcept nogil:
+    cdef uint32_t ref = t.oldest_write
+    cdef const Write *w
+    put_list(b, t.write_count)
+    while ref:
+        w = write_at(&t.arena, ref)
+        put_list(b, WRITE_ELEMENTS)
+        put_text(b, w.id, ID_BYTES)
+        put_uint(b, w.version)
+        put_uint(b, w.token)
+        ref = w.newer
+
+
+cdef void write_all(
+    const Table *t, Buffer *b, const Numbered *sessions, const Numbered *leases, const Numbered *records
+) noexcept nogil:
     cdef uint32_t i
     write_head(t, b)
     put_list(b, t.session_count)
@@ -182,6 +235,11 @@ cdef void write_all(const Table *t, Buffer *b, const Numbered *sessions, const N
     put_list(b, t.lease_count)
     for i in range(t.lease_count):
         write_lease(t, b, leases[i].ref)
+    put_uint(b, t.forgotten)
+    put_list(b, t.record_count)
+    for i in range(t.record_count):
+        write_record(t, b, records[i].ref)
+    write_writes(t, b)
 
 
 cdef bytes write_snapshot(const Table *t):
@@ -189,23 +247,26 @@ cdef bytes write_snapshot(const Table *t):
     cdef size_t size = SNAPSHOT_HEAD_BYTES_MAX
     cdef Numbered *sessions
     cdef Numbered *leases
+    cdef Numbered *records
     cdef PyObject *snapshot = NULL
     cdef Buffer buffer
     with nogil:
         sessions = sessions_by_id(t, &size)
         leases = leases_by_token(t, &size)
+        records = records_by_version(t, &size)
     try:
-        if sessions == NULL or leases == NULL:
+        if sessions == NULL or leases == NULL or records == NULL:
             raise MemoryError("no memory for a snapshot; the table is unchanged")
         snapshot = new_bytes(NULL, <Py_ssize_t>size)
         buffer.data = <uint8_t *>PyBytes_AS_STRING(<object>snapshot)
         buffer.size = 0
         buffer.room = size
         with nogil:
-            write_all(t, &buffer, sessions, leases)
+            write_all(t, &buffer, sessions, leases, records)
         shorten_bytes(&snapshot, <Py_ssize_t>buffer.size)
         return <bytes>snapshot
     finally:
         Py_XDECREF(snapshot)
         free(sessions)
         free(leases)
+        free(records)

@@ -122,5 +122,16 @@ cdef inline void put_text(Buffer *b, const uint8_t *at, uint32_t size) noexcept 
     b.size += size
 
 
+cdef inline void put_value(Buffer *b, const uint8_t *at, uint32_t size) noexcept nogil:
+    """A byte string of any size; at most 5 bytes more than it has."""
+    if size <= 0xffff:
+        put_text(b, at, size)
+        return
+    put_byte(b, 0xc6)
+    put_big_endian(b, size, 4)
+    memcpy(b.data + b.size, at, size)
+    b.size += size
+
+
 cdef inline void put_bool(Buffer *b, bint value) noexcept nogil:
     put_byte(b, 0xc3 if value else 0xc2)
