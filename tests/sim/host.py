@@ -154,11 +154,12 @@ class SimEnv:
         return timer
 
     def _fire(self, timer: Timer, fn: Callable[..., object], args: tuple[object, ...]) -> None:
-        def go() -> None:
-            if not timer.cancelled:
+        host = self._host
+        if self._life == host.life:
+            if host.paused:
+                host._run(self._life, self._fire, (timer, fn, args))
+            elif not timer.cancelled:
                 fn(*args)
-
-        self._host._run(self._life, go, ())
 
     def call_from_thread(self, fn: Callable[..., object], *args: object) -> None:
         self.call_soon(fn, *args)

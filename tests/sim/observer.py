@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from cluster.codec import unpack_stream
+from cluster.codec import unpack, unpack_stream
 from cluster.limits import SWEEP_MAX_PER_BATCH
 from cluster.opcodes import Event, Status
 from cluster.server.batcher import header_of
@@ -51,7 +51,7 @@ class Observer:
         self.last_index = 0
         self._clock = clock
         self._pace = Pace()
-        self._witness = Witness(table.snapshot(), SWEEP_MAX_PER_BATCH)
+        self._witness = Witness(table.snapshot(), SWEEP_MAX_PER_BATCH, unpack)
         self._log: dict[int, tuple[int, bytes]] = {}
         self._applied_by: dict[tuple[str, int], int] = {}
         self._stamps: dict[bytes, Stamp] = {}

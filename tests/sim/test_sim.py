@@ -14,8 +14,10 @@ import pytest
 from tests.sim.campaign import command
 from tests.sim.run import run
 
-DEFAULT_SEEDS = 40
-"""Of the default tier; CI has time for more."""
+DEFAULT_SEEDS = 200
+"""Of the default tier. The first ones are played for long, the others for a few seconds: it is in its begin that seeds differ most."""
+LONG_UNTIL = 23
+SHORT_S = 5.0
 LONG_SEEDS = 2_000
 CHUNK = 5
 ROOT = Path(__file__).parents[2]
@@ -29,13 +31,13 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def play(first: int, count: int, history: Path) -> None:
+def play(first: int, count: int, history: Path, seconds: float = 20.0) -> None:
     for seed in range(first, first + count):
         written = history / f"history-{seed}.jsonl"
         try:
-            run(seed, history=written)
+            run(seed, seconds, history=written)
         except Exception as failure:
-            pytest.fail(f"{failure}\nagain: {command(seed)}\nhistory: python -m tests.history {written}")
+            pytest.fail(f"{failure}\nagain: {command(seed, seconds)}\nhistory: python -m tests.history {written}")
 
 
 @pytest.mark.fast
@@ -44,9 +46,15 @@ def test_three_seeds(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("first", range(3, DEFAULT_SEEDS, CHUNK))
+@pytest.mark.parametrize("first", range(3, LONG_UNTIL, CHUNK))
 def test_seeds(first: int, tmp_path: Path) -> None:
-    play(first, min(CHUNK, DEFAULT_SEEDS - first), tmp_path)
+    play(first, min(CHUNK, LONG_UNTIL - first), tmp_path)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("first", range(LONG_UNTIL, DEFAULT_SEEDS, 4 * CHUNK))
+def test_seeds_for_a_short_while(first: int, tmp_path: Path) -> None:
+    play(first, min(4 * CHUNK, DEFAULT_SEEDS - first), tmp_path, SHORT_S)
 
 
 @pytest.mark.long
