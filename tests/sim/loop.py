@@ -14,7 +14,12 @@ import contextvars
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVarTuple, Unpack
+
+    Ts = TypeVarTuple("Ts")
 
 STEPS_AT_ONCE_MAX = 1_000_000
 """So many callbacks in one moment, and it will never pass."""
@@ -58,20 +63,34 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
-    def call_soon(self, callback: Any, *args: Any, context: contextvars.Context | None = None) -> Any:
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+    ) -> Any:
         handle = _Handle(self._now, callback, args, context)
         self._soon.append(handle)
         return handle
 
     call_soon_threadsafe = call_soon
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None) -> Any:
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: contextvars.Context | None = None,
+    ) -> Any:
         handle = _Handle(when, callback, args, context)
         self._made += 1
         heappush(self._later, (when, self._made, handle))
         return handle
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: contextvars.Context | None = None) -> Any:
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: contextvars.Context | None = None,
+    ) -> Any:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def _run_once(self) -> None:
