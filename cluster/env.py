@@ -113,6 +113,24 @@ def _sync_directory(path: str) -> None:
         os.close(fd)
 
 
+def write_file(path: str, data: bytes) -> None:
+    """Write a file beside and rename it when it is whole and synced; only its owner may read it. Raises OSError; then nothing is there."""
+    beside = f"{path}.{os.getpid()}.new"
+    fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        file = RealFile(fd)
+        try:
+            file.pwrite(data, 0)
+            file.datasync()
+        finally:
+            file.close()
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
+    _sync_directory(os.path.dirname(os.path.abspath(path)))
+
+
 class RealDisk:
     """See ``ports.Disk``. Holds the lock on the directory until closed."""
 

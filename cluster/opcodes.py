@@ -33,6 +33,7 @@ class Op(IntEnum):
     WAIT = 68
     CANCEL = 69
     RECORD_GET = 80
+    BACKUP = 84
 
 
 class Status(IntEnum):

@@ -32,6 +32,17 @@ COMMANDS: dict[str, str] = {
     "status": "members, raft leader, quorum, lag",
     "leases": "who holds what",
     "revoke": "end a lease that someone else holds",
+    "snapshot": "save, inspect or restore a backup",
+    "recover": "go on with a surviving node when the majority is lost for good",
+}
+
+# Commands of several actions; the module of an action is named after both.
+ACTIONS: dict[str, dict[str, str]] = {
+    "snapshot": {
+        "save": "write a backup of a running raft group into a file",
+        "inspect": "verify a backup and say what is in it",
+        "restore": "make the data directory of a node of a new raft group",
+    },
 }
 
 _TOP_HELP = """\
@@ -82,6 +93,20 @@ def complain(error: BaseException, status: int) -> int:
     return status
 
 
+def _action(name: str, argv: list[str], prog: str) -> str:
+    """Take the action of a command that has several off its arguments; empty if help was asked for, and given."""
+    actions = ACTIONS[name]
+    width = max(map(len, actions))
+    listed = "\n".join(f"  {action:<{width}}   {text}" for action, text in actions.items())
+    if argv and argv[0] in ("-h", "--help", "help"):
+        sys.stdout.write(f"usage: {prog} {name} ACTION [OPTIONS]\n\nactions:\n{listed}\n\nEach explains itself with --help.\n")
+        return ""
+    if not argv or argv[0] not in actions:
+        said = f"there is no {name} {argv[0]!r}" if argv else f"{name} needs an action"
+        raise UsageError(said, f"choose one of {', '.join(actions)}; '{prog} {name} --help' explains them")
+    return argv.pop(0)
+
+
 def _dispatch(argv: list[str], prog: str) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         width = max(map(len, COMMANDS))
@@ -100,12 +125,17 @@ def _dispatch(argv: list[str], prog: str) -> int:
         near = difflib.get_close_matches(name, COMMANDS, 1)
         guess = f"did you mean {near[0]!r}? " if near else ""
         raise UsageError(f"there is no command {name!r}", f"{guess}'{prog} --help' lists the commands")
+    if name in ACTIONS:
+        action = _action(name, argv, prog)
+        if not action:
+            return 0
+        name = f"{name} {action}"
     # A command's own arguments start after the first "--" and are none of ours.
     rest: list[str] | None = None
     if "--" in argv:
         at = argv.index("--")
         argv, rest = argv[:at], argv[at + 1 :]
-    module: Any = importlib.import_module(f"cluster.cli.{name}")
+    module: Any = importlib.import_module(f"cluster.cli.{name.replace(' ', '_')}")
     parser = Parser(
         prog=f"{prog} {name}",
         description=module.DESCRIPTION.strip(),

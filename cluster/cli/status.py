@@ -41,7 +41,8 @@ def execute(args: argparse.Namespace) -> int:
         f"quorum        {'yes' if status.has_quorum else 'no'}\n"
         f"cluster time  {duration(status.cluster_time)}\n"
         f"log           committed {status.commit_index}, applied {status.applied_index}\n"
-        f"answered by   {status.node_id} ({status.role})\n\n"
+        + (f"grants begin  {duration(status.grants_in)} from now, after a restore\n" if status.grants_in else "")
+        + f"answered by   {status.node_id} ({status.role})\n\n"
     )
     members = plain(status.members)
     emit(

@@ -114,7 +114,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """The raft group as one node sees it. ``cluster_time`` in seconds; ``members`` as the node describes them."""
+    """The raft group as one node sees it. ``cluster_time`` in seconds; ``members`` as the node describes them; ``grants_in``: seconds until
+    anything is granted, after a restore."""
 
     cluster_id: str
     node_id: str
@@ -126,6 +127,7 @@ class ClusterStatus:
     commit_index: int
     applied_index: int
     cluster_time: float
+    grants_in: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,4 +215,5 @@ def cluster_status(answer: list[Any]) -> ClusterStatus:
         commit_index=int(fields.get("commit_index", 0)),
         applied_index=int(fields.get("applied_index", 0)),
         cluster_time=int(fields.get("cluster_time_ms", 0)) / 1000,
+        grants_in=int(fields.get("grants_in_ms", 0)) / 1000,
     )

@@ -19,6 +19,7 @@ from cluster.raft.engine import NO_OP
 from cluster.raft.following import Following
 from cluster.raft.leading import Leading
 from cluster.raft.peer import Peer
+from cluster.raft.restored import is_untouched, refuse_other_members
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ class Membership(Leading, Following):
     def __init__(self, parts: Parts) -> None:
         """Raises UsageError if this node has belonged to a group of other members. Nothing was changed."""
         self._member = parts.storage.meta.joined
+        refuse_other_members(parts.storage.meta, parts.config)
         _refuse_other_members(parts)
         self._admission: tuple[int, int] | None = None
         self._mismatched: set[str] = set()
@@ -58,7 +60,7 @@ class Membership(Leading, Following):
         return max(walls)
 
     def _is_blank(self) -> bool:
-        return self.term == 0 and self._log[-1][2] == 0
+        return (self.term == 0 and self._log[-1][2] == 0) or is_untouched(self._meta, self._log)
 
     def _is_member(self) -> bool:
         return self._member
@@ -94,7 +96,19 @@ class Membership(Leading, Following):
             return False
         if isinstance(formed, dict) and formed.get(self._config.node_id) == self._meta.incarnation:
             return True
-        return bool(hello.info.get("blank")) and self._is_blank()
+        # Blank nodes agree on nothing, or on the state that all begin with, of which the cluster id is made.
+        same = hello.cluster_id == self._meta.cluster_id
+        if hello.info.get("blank") and not same:
+            self._warn_of_beginning(peer.id)
+        return bool(hello.info.get("blank")) and same and self._is_blank()
+
+    def _warn_of_beginning(self, peer: str) -> None:
+        if peer not in self._mismatched:
+            self._mismatched.add(peer)
+            logger.warning(
+                "raft.beginnings_differ node=%s peer=%s one was restored from a backup and the other was not: no group is formed",
+                self._config.node_id, peer,
+            )  # fmt: skip
 
     def _warn_of_mismatch(self, peer: str, theirs: list[str]) -> None:
         if peer not in self._mismatched:

@@ -37,6 +37,10 @@ def held(node_id: bytes, remaining_ms: int, token: int, slot: int) -> bytes:
     return pack([int(Status.HELD), node_id, remaining_ms, token, slot])
 
 
+def not_yet(left_ms: int) -> bytes:
+    return pack([int(Status.NOT_YET), left_ms])
+
+
 def reply(rid: int, answer: bytes, heard: int = 0) -> bytes:
     """A reply frame. ``heard`` only where it is not ``rid`` itself."""
     if heard and heard != rid:

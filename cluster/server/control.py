@@ -22,6 +22,7 @@ from cluster.limits import (
 from cluster.opcodes import Op, Status
 from cluster.ports import Env, Replicator
 from cluster.server import answers
+from cluster.server.backups import Backups
 from cluster.server.batcher import Batcher
 from cluster.server.clients import Session, Sessions
 from cluster.server.records import RecordDesk
@@ -46,6 +47,7 @@ class Host(Protocol):
     log: Replicator
     batcher: Batcher
     sessions: Sessions
+    backups: Backups
 
     def status(self) -> dict[str, Any]: ...
 
@@ -108,6 +110,8 @@ class Control:
             return answers.OK
         if code == Op.STATUS:
             return pack([int(Status.OK), self._host.status()])
+        if code == Op.BACKUP:
+            return self._backup(session, rid, operation)
         serving = self._host.batcher.intake.epoch
         if not serving:
             return answers.not_leader(self._host.log.leader, 0)
@@ -161,11 +165,23 @@ class Control:
         return self._held(name)
 
     def _held(self, name: bytes) -> bytes:
+        left_ms = self._host.table.grants_from - self._host.keeper.stamp()
+        if left_ms > 0:
+            # Nobody holds it, and still it is not granted: who waited in vain must not take that for contention.
+            return answers.not_yet(left_ms)
         rows = self._host.table.rows(name, self._host.keeper.stamp())
         if not rows:
             return answers.held(b"", 0, 0, 0)
         row = min(rows, key=lambda row: (row[4], row[1]))
         return answers.held(row[3], row[4], row[2], row[1])
+
+    def _backup(self, session: Session, rid: int, operation: list[Any]) -> bytes | None:
+        """Any node answers: its state is one that the group had."""
+        if session.connection.hello.role != "admin":
+            return answers.bad_request("a backup needs the admin role")
+        number = session.number
+        self._host.backups.ask(operation[1], operation[2], lambda answer: self._reply(number, rid, answer))
+        return None
 
     # Waiting.
 

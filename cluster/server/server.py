@@ -16,6 +16,7 @@ from cluster.codec import pack, unpack
 from cluster.opcodes import Event, Op, Push, Status
 from cluster.ports import Connection, Env, Hello, Replicator, Welcome
 from cluster.server import answers
+from cluster.server.backups import Backups
 from cluster.server.batcher import Batcher, batch_of, header_of
 from cluster.server.clients import Sessions
 from cluster.server.control import Control
@@ -49,6 +50,7 @@ class Server:
     def bind(self, log: Replicator) -> None:
         self.log = log
         self.batcher = Batcher(self._env, log, self.keeper.stamp, self._deliver, self._refusal)
+        self.backups = Backups(self._env, self.freeze, log.status)
         self.control = Control(self._env, self)
         self.sessions = Sessions(self._env, self.batcher.intake, self.control.on_frame, self.batcher.kick)
         self.sessions.on_gone = self.control.session_gone
@@ -117,6 +119,11 @@ class Server:
     def _initialised(self, answer: bytes) -> None:
         fields = unpack(answer)
         if fields[0] == Status.OK:
+            if self.table.grants_from > self.table.time_ms:
+                logger.warning(
+                    "cluster.restored wait_ms=%d nothing is granted before: holders from before may still run",
+                    self.table.grants_from - self.table.time_ms,
+                )
             logger.info("cluster.formed cluster_id=%s next_token=%d", fields[1].hex(), fields[2])
 
     def _learn_cluster_id(self) -> None:
@@ -192,6 +199,7 @@ class Server:
             "cluster_time_ms": self.table.time_ms,
             "epoch": self.table.epoch,
             "serving": self.batcher.serving,
+            "grants_in_ms": max(0, self.table.grants_from - (self.keeper.stamp() if self.keeper.leading else self.table.time_ms)),
             "leases": self.table.lease_count,
             "sessions": self.table.session_count,
             "waiters": self.control.waiter_count,
@@ -201,6 +209,7 @@ class Server:
     def close(self) -> None:
         """Stop serving: everybody is told, nothing is released."""
         self._closed = True
+        self.backups.close()
         self.keeper.end()
         self.batcher.close(answers.CLOSING, answers.UNSURE)
         self.control.end_reign(answers.CLOSING)

@@ -93,6 +93,7 @@ SHAPES: dict[int, tuple[tuple[str, Check], ...]] = {
     Op.WAIT: (("wait_ms", is_uint), ("operation", lambda value: isinstance(value, list))),
     Op.CANCEL: (("acq_id", is_id),),
     Op.RECORD_GET: (("key", is_name),),
+    Op.BACKUP: (("backup_id", is_prefix), ("offset", is_uint)),
 }
 
 

@@ -107,12 +107,12 @@ class FileSnapshots:
     def _next(self) -> None:
         snapshot, _ = self._queue[0]
         previous = self._index
-        slices = iter(()) if snapshot[0] <= previous else _write(self._disk, snapshot)
+        steps = iter(()) if snapshot[0] <= previous else slices(self._disk, snapshot)
         finished = False
 
         def step() -> None:
             nonlocal finished
-            finished = next(slices, None) is None
+            finished = next(steps, None) is None
 
         def after(error: BaseException | None) -> None:
             if error is None and not finished:
@@ -177,7 +177,7 @@ def encode_header(index: int, term: int, size: int) -> bytes:
     return front + _CRC.pack(zlib.crc32(front))
 
 
-def _write(disk: Disk, snapshot: Snapshot) -> Iterator[bool]:
+def slices(disk: Disk, snapshot: Snapshot) -> Iterator[bool]:
     """Write one snapshot, a slice with each step; the last step ends the iteration. After a step that raises nothing counts."""
     index, term, data = snapshot
     name = snapshot_name(index)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import logging
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple
 
 from cluster.errors import CoordinationError, UsageError
@@ -57,7 +58,7 @@ class Storage:
             logger.warning("storage_close_gave_up the disk does not answer")
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
     """A data directory as it was found, and verified."""
 
     state: State | None
@@ -89,15 +90,12 @@ def open_storage(
     if directory is None or durability == "memory":
         meta = Meta(None, State(incarnation=env.entropy(INCARNATION_BYTES)))
         return Storage(meta, Journal(MemoryLog(), meta), MemorySnapshots(env), lambda: True)
-    disk = _open_disk(env, directory)
+    disk = open_disk(env, directory)
     try:
-        storage = _open_files(env, disk, directory, durability == "fsync", segment_bytes)
-    except BaseException as error:
+        with guarded(directory):
+            storage = _open_files(env, disk, directory, durability == "fsync", segment_bytes)
+    except BaseException:
         disk.close()
-        if isinstance(error, StorageDamaged):
-            raise error.within(directory) from None
-        if isinstance(error, OSError):
-            raise _explain(error, directory) from error
         raise
     journal = storage.journal
     logger.info(
@@ -109,7 +107,19 @@ def open_storage(
     return storage
 
 
-def _open_disk(env: Env, directory: str) -> Disk:
+@contextmanager
+def guarded(directory: str) -> Iterator[None]:
+    """What goes wrong with the files is told with the directory's name, and as an error of ours."""
+    try:
+        yield
+    except StorageDamaged as error:
+        raise error.within(directory) from None
+    except OSError as error:
+        raise _explain(error, directory) from error
+
+
+def open_disk(env: Env, directory: str) -> Disk:
+    """Raises UsageError: another node has the directory, or it cannot be used. CoordinationError: the disk failed."""
     try:
         return env.disk(directory)
     except BlockingIOError as error:
@@ -134,8 +144,8 @@ def _explain(error: OSError, directory: str) -> CoordinationError:
 
 
 def _open_files(env: Env, disk: Disk, directory: str, synced: bool, segment_bytes: int) -> Storage:
-    found = _read(disk)
-    _check(found)
+    found = read_files(disk)
+    check_files(found)
     if found.log and found.log.cut:
         _tell_of_cut(directory, found.segments, found.log)
     _remove_leftovers(disk)
@@ -170,7 +180,7 @@ def _open_files(env: Env, disk: Disk, directory: str, synced: bool, segment_byte
     return Storage(meta, journal, snapshots, shut)
 
 
-def _open_journal(found: _Found, files: SegmentLog, meta: Meta) -> Journal:
+def _open_journal(found: Found, files: SegmentLog, meta: Meta) -> Journal:
     if found.log is None:
         files.create()
         return Journal(files, meta)
@@ -211,16 +221,16 @@ def _names(disk: Disk, prefix: str) -> list[str]:
     return sorted(name for name in disk.listdir() if name.startswith(prefix) and not name.endswith(".new"))
 
 
-def _read(disk: Disk) -> _Found:
+def read_files(disk: Disk) -> Found:
     """Read and verify every file. Raises StorageDamaged, OSError; changes nothing."""
     state = meta_file.decode(disk.read(meta_file.NAME)) if disk.exists(meta_file.NAME) else None
     segments = [Segment(name, disk.read(name)) for name in _names(disk, segment_files.PREFIX)]
     snapshots = _names(disk, snapshot_files.PREFIX)
     snapshot = snapshot_files.read(disk, snapshots[-1]) if snapshots else None
-    return _Found(state, segments, replay(segments) if segments else None, snapshot)
+    return Found(state, segments, replay(segments) if segments else None, snapshot)
 
 
-def _check(found: _Found) -> None:
+def check_files(found: Found) -> None:
     """Refuse files of which each is sound and which do not fit together."""
     state, log, snapshot = found.state, found.log, found.snapshot
     first_segment = found.segments[0].name if found.segments else segment_files.segment_name(1)
