@@ -8,10 +8,11 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+from typing import Any
 
 import pytest
 
-from cluster.cli.main import COMMANDS
+from cluster.cli.main import ACTIONS, COMMANDS
 from cluster.cli.options import Parser
 from tests.docs.markdown import anchors, blocks, examples, links, markdown_files
 from tests.house import ROOT
@@ -47,6 +48,13 @@ def test_every_python_block_is_an_example_that_a_test_runs() -> None:
     assert not unnamed, f"put <!-- example: name --> in front of {unnamed}, and run it in tests/docs/test_examples.py"
 
 
+def _modules() -> dict[str, Any]:
+    """Every command, and where a command has actions every action, with the module that does it."""
+    names = [name for name in COMMANDS if name not in ACTIONS]
+    names += [f"{name} {action}" for name, actions in ACTIONS.items() for action in actions]
+    return {name: importlib.import_module(f"cluster.cli.{name.replace(' ', '_')}") for name in names}
+
+
 def _command_lines() -> list[tuple[str, str]]:
     """Every command line of the docs and of the commands' own help."""
     found = [
@@ -55,30 +63,31 @@ def _command_lines() -> list[tuple[str, str]]:
         for block in blocks(name)
         for line in COMMAND_LINE.finditer(block.text)
     ]
-    for command in COMMANDS:
-        module = importlib.import_module(f"cluster.cli.{command}")
+    for command, module in _modules().items():
         found += [(command, line.group(0)) for line in COMMAND_LINE.finditer(module.EXAMPLE)]
     return found
 
 
 def test_every_command_line_of_the_docs_is_accepted() -> None:
-    lines = _command_lines()
-    assert set(COMMANDS) <= {COMMAND_LINE.match(line).group(1) for _, line in lines}  # type: ignore[union-attr]
+    lines, modules, seen = _command_lines(), _modules(), set()
     for where, line in lines:
         found = COMMAND_LINE.match(line)
         assert found is not None
         words = shlex.split(found.group(2).partition(" | ")[0].partition("   ")[0], comments=True)
         head = words[: words.index("--")] if "--" in words else words
-        assert found.group(1) in COMMANDS, f"{where}: {line}"
-        module = importlib.import_module(f"cluster.cli.{found.group(1)}")
+        command = found.group(1)
+        if command in ACTIONS:
+            command += " " + head.pop(0)
+        assert command in modules, f"{where}: {line}"
+        seen.add(command)
         parser = Parser(prog="t")
-        module.declare(parser)
+        modules[command].declare(parser)
         parser.finish(parser.parse_args(head), {"TENURE_CONNECT": "127.0.0.1:1"})
+    assert seen == set(modules)
 
 
 def test_every_option_is_in_the_docs_of_the_command_line_or_explains_itself() -> None:
-    for command in COMMANDS:
-        module = importlib.import_module(f"cluster.cli.{command}")
+    for command, module in _modules().items():
         parser = Parser(prog="t")
         module.declare(parser)
         for option in parser.options:
