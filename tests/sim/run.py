@@ -9,7 +9,7 @@ import asyncio
 import gc
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +43,10 @@ def run(
     *,
     history: Path | None = None,
     durability: Durability = "fsync",
+    weather: Callable[[World], Faults] = Faults,
 ) -> Verdict:
-    """Play one seed. ``nodes`` 0: as the seed says. ``history``: where to write down what clients saw, if the run fails.
+    """Play one seed. ``nodes`` 0: as the seed says. ``history``: where to write down what clients saw, if the run fails. ``weather``: other
+    faults than those that are drawn from the seed.
 
     Raises:
         Violation: an invariant does not hold, or the system does not recover.
@@ -54,7 +56,7 @@ def run(
     with dressed(shape), _no_collection():
         world = World(rng, shape, workers, durability)
         try:
-            world.loop.run_until_complete(_play(world, seconds))
+            world.loop.run_until_complete(_play(world, weather(world), seconds))
             world.raise_failure()
             objections = check(world.history.events)
             if objections:
@@ -83,9 +85,8 @@ def _no_collection() -> Iterator[None]:
         gc.collect()
 
 
-async def _play(world: World, seconds: float) -> None:
+async def _play(world: World, faults: Faults, seconds: float) -> None:
     await world.begin()
-    faults = Faults(world)
     until = world.loop.time() + seconds
     working = [asyncio.ensure_future(worker.work(until)) for worker in world.workers for _ in range(TASKS_PER_WORKER)]
     try:

@@ -133,6 +133,12 @@ class SimDisk:
         self._names = dict(self._kept_names)
         self._unsynced.clear()
 
+    def write_back(self) -> None:
+        """The kernel has written everything to the drive by itself, as it does after a while, asked or not."""
+        for inode in self._names.values():
+            inode.sync()
+        self.sync_names()
+
     def files(self) -> dict[str, bytes]:
         """What the kernel shows now."""
         return {name: bytes(inode.shown) for name, inode in sorted(self._names.items())}
