@@ -113,10 +113,15 @@ class PreVote(Elections, Following):
     """Before it raises its term, a node asks whether it would be elected.
 
     Hazards R5, s18: a node that was paused or cannot hear would come with a greater term and depose a healthy leader.
+
+    Of several that ask at the same time one goes first: who asks gives way to whoever has the longer log, or else the greater id, and
+    to whom it gives its vote. Where messages take long, two would stand one after the other and depose each other, term by term.
+    It gives way once, and asks again when its patience ends: the other may be unable to win.
     """
 
     def __init__(self, parts: Parts) -> None:
         self._round = 0
+        self._asked = -1
         self._grants: set[str] = set()
         super().__init__(parts)
 
@@ -125,6 +130,7 @@ class PreVote(Elections, Following):
             super()._campaign(forced)
             return
         self._round += 1
+        self._asked = self._round
         self._grants = set()
         self._SyncObj__raftElectionDeadline = self._patience()
         self._SyncObj__raftLeader = None
@@ -145,6 +151,19 @@ class PreVote(Elections, Following):
         _, own_index, own_last_term = self._log[-1]
         if (last_term, last_index) >= (own_last_term, own_index) and self._may_vote(max(term, own_term) + 1, False):
             self._net.send(peer.id, m.encode(m.PRE_GRANT, own_term, round_))
+            if (last_term, last_index, peer.id) > (own_last_term, own_index, self._config.node_id):
+                self._give_way()
+
+    def _on_request_vote(self, peer: Peer, message: list[Any]) -> None:
+        super()._on_request_vote(peer, message)
+        if (self._meta.term, self._meta.voted_for) == (message[1], peer.id):
+            self._give_way()
+
+    def _give_way(self) -> None:
+        """What is still answered to this node's question counts no more."""
+        if self._asked == self._round:
+            self._round += 1
+            self._SyncObj__raftElectionDeadline = self._patience()
 
     def _on_pre_grant(self, peer: Peer, message: list[Any]) -> None:
         _, term, round_ = message

@@ -20,9 +20,19 @@ NODE_PORT = 7101
 
 
 class LinkedGroup(NodeGroup):
-    """A ``NodeGroup`` with ``links`` between its nodes. A node's ``address`` is that of the proxy in front of it."""
+    """A ``NodeGroup`` with ``links`` between its nodes. A node's ``address`` is that of the proxy in front of it.
 
-    def __init__(self, directory: Path, size: int = 3, options: Sequence[str] = ("--durability", "process")) -> None:
+    ``delay_s``: so long takes everything from one node to another, from the beginning on.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        size: int = 3,
+        options: Sequence[str] = ("--durability", "process"),
+        *,
+        delay_s: float = 0.0,
+    ) -> None:
         ports = free_ports(2 * size)
         shown = [f"127.0.0.1:{port}" for port in ports[:size]]
         self.links = Links(dict(zip(shown, ports[size:], strict=True)))
@@ -32,11 +42,14 @@ class LinkedGroup(NodeGroup):
         ]
         self._doors = contextlib.ExitStack()
         self._doors_open = False
+        self._delay_s = delay_s
 
     def start(self) -> None:
         if not self._doors_open:
             self._doors.enter_context(self.links.running())
             self._doors_open = True
+            if self._delay_s:
+                self.links.delay_nodes(self._delay_s)
         super().start()
 
     def close(self) -> None:

@@ -213,3 +213,44 @@ def test_appends_carry_the_commit_index_at_once() -> None:
     assert w.pending("A", "B")[-1][0] == APPEND
     w.flow("A", "B")
     assert w["B"].machine.commands == [b"x0"]
+
+
+def leaderless() -> World:
+    """Three nodes, whose leader has died; the others have waited long enough."""
+    w = World("ABC")
+    w.form("A")
+    w.kill("A")
+    w.now += 0.7
+    return w
+
+
+def asks(w: World, name: str) -> None:
+    w[name].adapter._guard(w[name].adapter._campaign)
+    w[name].env.run_soon()
+
+
+def test_of_two_that_ask_at_the_same_time_one_stands() -> None:
+    w = leaderless()
+    asks(w, "B")
+    asks(w, "C")
+    for _ in range(3):
+        w.flow("B", "C")
+        w.flow("C", "B")
+    assert [w[name].raft.is_leader for name in "BC"] == [False, True]
+    assert [w[name].raft.term for name in "BC"] == [2, 2]
+
+
+def test_who_gave_its_vote_does_not_stand_on_the_answers_to_an_earlier_question() -> None:
+    w = leaderless()
+    asks(w, "B")
+    w.flow("B", "C")
+    w.flow("C", "B")
+    asked = [message for message in w.pending("B", "C") if message[0] == REQUEST_VOTE]
+    assert asked, "B stands"
+    asks(w, "C")
+    w.flow("C", "B")
+    for _ in range(3):
+        w.flow("B", "C")
+        w.flow("C", "B")
+    assert [w[name].raft.is_leader for name in "BC"] == [True, False]
+    assert [w[name].raft.term for name in "BC"] == [2, 2]
