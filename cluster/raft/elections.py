@@ -121,7 +121,7 @@ class PreVote(Elections, Following):
 
     def __init__(self, parts: Parts) -> None:
         self._round = 0
-        self._asked = -1
+        self._asked_round = -1
         self._grants: set[str] = set()
         super().__init__(parts)
 
@@ -130,7 +130,7 @@ class PreVote(Elections, Following):
             super()._campaign(forced)
             return
         self._round += 1
-        self._asked = self._round
+        self._asked_round = self._round
         self._grants = set()
         self._SyncObj__raftElectionDeadline = self._patience()
         self._SyncObj__raftLeader = None
@@ -161,7 +161,7 @@ class PreVote(Elections, Following):
 
     def _give_way(self) -> None:
         """What is still answered to this node's question counts no more."""
-        if self._asked == self._round:
+        if self._asked_round == self._round:
             self._round += 1
             self._SyncObj__raftElectionDeadline = self._patience()
 
