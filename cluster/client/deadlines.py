@@ -81,5 +81,6 @@ class Deadlines(Generic[D]):
                 if item.bucket == index:
                     self.drop(item)
                     self._due(item)
-        if self._buckets and self._timer is None:
+        # What was set meanwhile may have armed the timer for itself, though something earlier is left.
+        if self._buckets and (self._timer is None or min(self._buckets) < self._armed_for):
             self._arm(min(self._buckets))

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures
 import contextlib
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from cluster.env import RealEnv, new_loop, process_id
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 JOIN_S: Final = 2.0
 
@@ -53,9 +56,13 @@ class IoThread:
             self.env.close()
             self._loop.close()
 
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start a coroutine on the loop, from another thread. Cancelling the future cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for it, from another thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self.start(work).result()
 
     def call(self, work: Callable[..., object], *args: object) -> None:
         """Call ``work`` on the loop soon, from any thread. Raises RuntimeError if the loop is gone."""

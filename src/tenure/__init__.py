@@ -46,13 +46,16 @@ from cluster.errors import (
 )
 from cluster.tls import Tls
 from tenure import aio, fenced_sql, identity
+from tenure._futures import ThreadFuture
 from tenure.aio_elector import AsyncLeaderElector, AsyncLeaderGroupElector
 from tenure.context import assert_leader, current_lease, extend_lease
 from tenure.doors import connect, join, local
 from tenure.elector import LeaderElector, LeaderGroupElector
 from tenure.fencing import FencingGate, fencing_headers
+from tenure.future_elector import FutureLeaderElector, FutureLeaderGroupElector
 from tenure.options import ElectionOptions, GroupElectionOptions
 from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
+from tenure.thread_elector import ThreadLeaderElector, ThreadLeaderGroupElector
 
 __all__ = [
     "ActionFailed",
@@ -72,6 +75,8 @@ __all__ = [
     "Extended",
     "FencedError",
     "FencingGate",
+    "FutureLeaderElector",
+    "FutureLeaderGroupElector",
     "GroupElectionOptions",
     "Indeterminate",
     "LeaderElector",
@@ -91,6 +96,9 @@ __all__ = [
     "Records",
     "RunResult",
     "Skipped",
+    "ThreadFuture",
+    "ThreadLeaderElector",
+    "ThreadLeaderGroupElector",
     "Tls",
     "Unavailable",
     "Unknown",

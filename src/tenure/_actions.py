@@ -74,6 +74,18 @@ def refuse_late(action: Callable[..., object], value: object) -> UsageError | No
     return UsageError(f"{_shown(action)} returned {kind} to a LeaderElector, and the lease was released", hint)
 
 
+def called_off(action: Callable[..., object], value: object) -> UsageError:
+    """The error for a function that a future elector called, and that returned no future. Work that has not run yet is called off."""
+    if inspect.iscoroutine(value) or inspect.isgenerator(value):
+        value.close()
+    elif isinstance(value, asyncio.Future):
+        _cancel(value)
+    return UsageError(
+        f"{_shown(action)} returned {type(value).__name__}, no concurrent.futures.Future, to a FutureLeaderElector; it ran once",
+        "return the future of the work, or use ThreadLeaderElector for a function whose work is done when it returns",
+    )
+
+
 def not_awaitable(action: Callable[..., object], value: object) -> UsageError:
     """The error for a callable that an asyncio elector called, and that returned no awaitable."""
     return UsageError(

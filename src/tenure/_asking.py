@@ -15,7 +15,7 @@ from cluster.errors import UsageError
 from tenure.options import AnyOptions, ElectionOptions, GroupElectionOptions
 
 Self = TypeVar("Self", bound="Asking[Any]")
-Opt = TypeVar("Opt", ElectionOptions, GroupElectionOptions)
+Opt = TypeVar("Opt", bound=AnyOptions)
 
 _TENANT_RULE: Final = "use a text as for a name, without ':'"
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import tenure
-from tests.contract.support_forms import Asyncio, Blocking, Form, LoopThread, ThreadCall
+from tests.contract.support_forms import Asyncio, Blocking, Form, Futures, LoopThread, ThreadCall, Threads
 from tests.support_cluster import NodeGroup, free_ports
 
 _names = itertools.count(1)
@@ -99,12 +99,33 @@ def aio(loop_thread: LoopThread) -> Asyncio:
     return Asyncio(loop_thread.loop)
 
 
+PLAIN: dict[str, type[Form]] = {"blocking": Blocking, "future": Futures, "thread": Threads}
+FORMS = ("blocking", "asyncio", "future", "thread")
+GROUP_FORMS = tuple(f"group-{form}" for form in FORMS)
+
+
 @pytest.fixture(params=["blocking", "asyncio"])
 def form(request: pytest.FixtureRequest, loop_thread: LoopThread) -> Form:
-    """A form by its name; ``group-`` before it for its group twin."""
+    """A form by its name; ``group-`` before it for its group twin. What only the coordinator decides is asked in two forms."""
     which: str = request.param
     group, kind = which.startswith("group-"), which.removeprefix("group-")
-    return Asyncio(loop_thread.loop, group=group) if kind == "asyncio" else Blocking(group=group)
+    return Asyncio(loop_thread.loop, group=group) if kind == "asyncio" else PLAIN[kind](group=group)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A group form is its single twin with other options, so its rules are asked where a coordinator differs most: in one process, and
+    as a client of three. What groups alone can do (``test_groups.py``) is asked everywhere."""
+    spared = [item for item in items if _is_spared(item)]
+    if spared:
+        config.hook.pytest_deselected(items=spared)
+        gone = set(spared)
+        items[:] = [item for item in items if item not in gone]
+
+
+def _is_spared(item: pytest.Item) -> bool:
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    group = str(params.get("form", "")).startswith("group-")
+    return group and params.get("ways") in ("embedded", "embedded-3") and item.path.name != "test_groups.py"
 
 
 @pytest.fixture

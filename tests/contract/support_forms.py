@@ -59,6 +59,16 @@ class Work:
         finally:
             self.ended.set()
 
+    def run_future(self) -> concurrent.futures.Future[Any]:
+        """The future form's action: it begins the work and returns its future."""
+        self._begin()
+        inner = _Inner(self.cancelled)
+        if self._stubborn:
+            inner.set_running_or_notify_cancel()
+        inner.add_done_callback(lambda _: self.ended.set())
+        self._told.add_done_callback(inner.take)
+        return inner
+
     async def arun(self) -> Any:
         self._begin()
         try:
@@ -73,6 +83,27 @@ class Work:
             self.ended.set()
 
 
+class _Inner(concurrent.futures.Future[Any]):
+    """The future of work that goes on elsewhere: says that it was told to end; ends then, unless it is running."""
+
+    def __init__(self, cancelled: threading.Event) -> None:
+        super().__init__()
+        self._told_to_end = cancelled
+
+    def cancel(self) -> bool:
+        ended = super().cancel()
+        self._told_to_end.set()
+        return ended
+
+    def take(self, told: concurrent.futures.Future[Any]) -> None:
+        if self.done():
+            return
+        if (error := told.exception()) is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(told.result())
+
+
 class Call(ABC):
     """A call under way: ``result`` waits for its end."""
 
@@ -81,6 +112,9 @@ class Call(ABC):
     @property
     @abstractmethod
     def done(self) -> bool: ...
+
+    def cancel(self) -> None:
+        raise AssertionError("this form cannot be cancelled from outside")
 
 
 class ThreadCall(Call):
@@ -138,6 +172,28 @@ class TaskCall(Call):
         return self._outcome.done()
 
 
+class FutureCall(Call):
+    """A future form's call: its cancellation comes back as ``asyncio.CancelledError``, as a task's does."""
+
+    def __init__(self, future: Any) -> None:
+        self._future = future
+
+    def cancel(self) -> None:
+        assert self._future.cancel()
+
+    def result(self, within_s: float = PATIENCE_S) -> Any:
+        try:
+            return self._future.result(within_s)
+        except concurrent.futures.CancelledError:
+            assert self._future.cancelled()
+            raise asyncio.CancelledError from None
+
+    @property
+    def done(self) -> bool:
+        done: bool = self._future.done()
+        return done
+
+
 class Form(ABC):
     """The verbs of a coordinator and the electors of one form, as blocking calls.
 
@@ -156,6 +212,10 @@ class Form(ABC):
         if self.group:
             return self.many(coordinator, GroupElectionOptions(**{"max_leaders": 1, **options}))
         return self.single(coordinator, ElectionOptions(**options))
+
+    def method(self, coordinator: Any, result: bool, **options: Any) -> Any:
+        elector = self.elector(coordinator, **options)
+        return elector.run_if_leader_result if result else elector.run_if_leader
 
     @abstractmethod
     def verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
@@ -197,8 +257,8 @@ class Form(ABC):
 
 class Blocking(Form):
     name = "blocking"
-    single = tenure.LeaderElector
-    many = tenure.LeaderGroupElector
+    single: Any = tenure.LeaderElector
+    many: Any = tenure.LeaderGroupElector
 
     def verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(coordinator, verb)(*args, **kwargs)
@@ -214,8 +274,7 @@ class Blocking(Form):
         return list(found)
 
     def start(self, coordinator: Any, name: str, work: Work, *, result: bool = False, **options: Any) -> Call:
-        elector = self.elector(coordinator, **options)
-        method = elector.run_if_leader_result if result else elector.run_if_leader
+        method = self.method(coordinator, result, **options)
         return ThreadCall(lambda: method(name, work.run))
 
     def start_leading(self, coordinator: Any, name: str, work: Work, *, optional: bool = False, **options: Any) -> Call:
@@ -226,6 +285,24 @@ class Blocking(Form):
                 return lease if lease is None else work.run()
 
         return ThreadCall(body)
+
+
+class Futures(Blocking):
+    name = "future"
+    single = tenure.FutureLeaderElector
+    many = tenure.FutureLeaderGroupElector
+
+    def start(self, coordinator: Any, name: str, work: Work, *, result: bool = False, **options: Any) -> Call:
+        return FutureCall(self.method(coordinator, result, **options)(name, work.run_future))
+
+
+class Threads(Blocking):
+    name = "thread"
+    single = tenure.ThreadLeaderElector
+    many = tenure.ThreadLeaderGroupElector
+
+    def start(self, coordinator: Any, name: str, work: Work, *, result: bool = False, **options: Any) -> Call:
+        return FutureCall(self.method(coordinator, result, **options)(name, work.run))
 
 
 class LoopThread:
@@ -271,9 +348,7 @@ class Asyncio(Form):
         return found
 
     def start(self, coordinator: Any, name: str, work: Work, *, result: bool = False, **options: Any) -> TaskCall:
-        elector = self.elector(coordinator, **options)
-        method = elector.run_if_leader_result if result else elector.run_if_leader
-        return TaskCall(self.loop, method(name, work.arun))
+        return TaskCall(self.loop, self.method(coordinator, result, **options)(name, work.arun))
 
     def start_leading(
         self, coordinator: Any, name: str, work: Work, *, optional: bool = False, **options: Any

@@ -11,9 +11,12 @@ import pytest
 
 import tenure
 from tenure import Indeterminate, Unavailable
+from tests.contract.conftest import FORMS
 from tests.contract.support_forms import Form, Work
 from tests.support import eventually
 from tests.support_cluster import NodeGroup, free_ports
+
+every_form = pytest.mark.parametrize("form", FORMS, indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +25,13 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGroup]:
         yield group
 
 
-def test_nobody_there_is_unavailable__rule_6(form: Form, name: str) -> None:
+def test_nobody_there_is_unavailable__rule_6() -> None:
     (port,) = free_ports(1)
     with pytest.raises(Unavailable, match=f"127.0.0.1:{port}"):
         tenure.connect(f"127.0.0.1:{port}", timeout=0.5)
 
 
+@every_form
 def test_no_majority_is_unavailable_and_the_name_is_free_afterwards__rule_6(
     group: NodeGroup, form: Form, name: str
 ) -> None:
@@ -39,17 +43,20 @@ def test_no_majority_is_unavailable_and_the_name_is_free_afterwards__rule_6(
         for node in frozen:
             node.pause()
         try:
-            for result in (False, True):
+            # Side by side, since each finds out only when its time is over; each for a name of its own, so that none stands before another.
+            asked = [(f"{name}/{each}/{wait_s}", each, wait_s) for each in (False, True) for wait_s in (0, 0.5)]
+            calls = [form.start(coordinator, one, work, result=each, wait_time=wait_s) for one, each, wait_s in asked]
+            for call in calls:
                 with pytest.raises((Unavailable, Indeterminate)):
-                    form.start(coordinator, name, work, result=result, wait_time=0).result()
-                with pytest.raises((Unavailable, Indeterminate)):
-                    form.start(coordinator, name, work, result=result, wait_time=0.5).result()
+                    call.result()
         finally:
             for node in frozen:
                 node.resume()
         group.wait_ready()
         # Attempts that were given up are abandoned in the background, and hold nothing.
-        eventually(lambda: form.is_free(coordinator, name), within_s=10, what="the name is free")
+        eventually(
+            lambda: all(form.is_free(coordinator, each[0]) for each in asked), within_s=10, what="the names are free"
+        )
     assert work.calls == 0
 
 
@@ -72,6 +79,7 @@ def test_who_cannot_ask_is_no_verified_leader__rule_6(group: NodeGroup, name: st
         group.wait_ready()
 
 
+@every_form
 def test_a_killed_raft_leader_costs_no_lease_and_no_answer__A4(group: NodeGroup, form: Form, name: str) -> None:
     group.start()
     work = Work()

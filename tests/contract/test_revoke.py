@@ -14,8 +14,8 @@ import pytest
 import cluster.client
 import tenure
 from tenure import LeaseLost, NotHeld, NotLeaderError, UsageError
-from tests.contract.conftest import Ways
-from tests.contract.support_forms import Asyncio, Form, Work
+from tests.contract.conftest import FORMS, Ways
+from tests.contract.support_forms import Form, Work
 from tests.support import eventually
 
 pytestmark = pytest.mark.parametrize("ways", ["embedded", "embedded-3", "client"], indirect=True)
@@ -27,6 +27,7 @@ def operator(ways: Ways) -> Iterator[Any]:
         yield coordinator
 
 
+@pytest.mark.parametrize("form", FORMS, indirect=True)
 def test_a_revoked_lease_is_lost_and_frees_the_name_when_its_holder_confirms__rule_7(
     ways: Ways, form: Form, name: str, operator: Any
 ) -> None:
@@ -43,14 +44,15 @@ def test_a_revoked_lease_is_lost_and_frees_the_name_when_its_holder_confirms__ru
     assert form.is_free(ways.other, name)
 
 
-def test_a_revoked_lease_cancels_its_action__rule_7(ways: Ways, aio: Asyncio, name: str, operator: Any) -> None:
+@pytest.mark.parametrize("form", ["asyncio", "future"], indirect=True)
+def test_a_revoked_lease_cancels_its_action__rule_7(ways: Ways, form: Form, name: str, operator: Any) -> None:
     work = Work()
-    call = aio.start(ways.one, name, work, result=True)
+    call = form.start(ways.one, name, work, result=True)
     work.wait_started()
     assert operator.revoke(name) == 1
     assert call.result() == LeaseLost(None, None, work.lease.token)
     assert work.cancelled.is_set()
-    assert aio.is_free(ways.other, name)
+    assert form.is_free(ways.other, name)
 
 
 def test_a_revoked_lease_cannot_be_extended__I4(ways: Ways, form: Form, name: str, operator: Any) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tenure import ActionFailed, Elected, LeaseLost, LeaseLostError, NotLeaderError, Skipped
-from tests.contract.conftest import Ways
+from tests.contract.conftest import FORMS, GROUP_FORMS, Ways
 from tests.contract.support_forms import Form, Work
 from tests.support import eventually
+
+pytestmark = pytest.mark.parametrize("form", [*FORMS, *GROUP_FORMS], indirect=True)
 
 
 class Broken(Exception):
@@ -105,7 +107,7 @@ def test_the_name_is_held_until_the_action_has_ended_and_free_then__rule_4(ways:
 
 def test_the_name_is_free_after_every_other_way_out__rule_4(ways: Ways, form: Form, name: str) -> None:
     # Out of a task SystemExit and KeyboardInterrupt end the whole loop; tests/tenure shows that with loops of its own.
-    others = [SystemExit(3), KeyboardInterrupt()] if form.name == "blocking" else []
+    others = [SystemExit(3), KeyboardInterrupt()] if form.name != "asyncio" else []
     for error in (GeneratorExit(), *others):
         with pytest.raises(type(error)) as caught:
             form.run(ways.one, name, failing(error), result=True)

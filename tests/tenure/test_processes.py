@@ -17,6 +17,7 @@ import pytest
 import tenure
 from tests.support import eventually
 from tests.support_cluster import free_ports
+from tests.tenure.program_detached import FORMS as DETACHED
 from tests.tenure.program_elector import FORMS
 
 ENDS_WITHIN_S = 10.0
@@ -36,12 +37,14 @@ def node() -> Iterator[Node]:
 
 
 class Program:
-    def __init__(self, node: Node, name: str, form: str, directory: Path, lease_s: float = 60.0) -> None:
+    def __init__(
+        self, node: Node, name: str, form: str, directory: Path, number_s: float = 60.0, module: str = "program_elector"
+    ) -> None:
         self._said = directory / "stdout"
         self._complained = directory / "stderr"
         with self._said.open("wb") as said, self._complained.open("wb") as complained:
-            arguments = [node.address, name, form, str(lease_s)]
-            command = [sys.executable, "-m", "tests.tenure.program_elector", *arguments]
+            arguments = [node.address, name, form, str(number_s)]
+            command = [sys.executable, "-m", f"tests.tenure.{module}", *arguments]
             self.process = subprocess.Popen(command, stdout=said, stderr=complained)
 
     def said(self) -> list[str]:
@@ -111,7 +114,7 @@ def assert_only_the_interrupt(complaints: str, number: signal.Signals) -> None:
 
 
 def test_a_killed_holder_keeps_the_name_until_its_lease_is_over__rule_4(node: Node, tmp_path: Path) -> None:
-    with Program(node, "killed", "blocking", tmp_path, lease_s=1.0) as program:
+    with Program(node, "killed", "blocking", tmp_path, 1.0) as program:
         program.wait_for("begun")
         (info,) = node.coordinator.leases("killed")
         program.process.kill()
@@ -119,3 +122,34 @@ def test_a_killed_holder_keeps_the_name_until_its_lease_is_over__rule_4(node: No
         assert node.coordinator.acquire("killed") is None
         with node.coordinator.acquire("killed", wait_time=10) as successor:
             assert successor.token > info.token
+
+
+@pytest.mark.parametrize("form", DETACHED)
+def test_the_end_of_the_interpreter_lets_short_work_end_and_frees_its_name__D3(
+    node: Node, form: str, tmp_path: Path
+) -> None:
+    name = f"exit/{form}"
+    with Program(node, name, form, tmp_path, 0.2, "program_detached") as program:
+        program.wait_for("waiting")
+        assert program.process.wait(ENDS_WITHIN_S) == 0
+        assert program.said() == ["begun", "waiting", "ended"]
+        assert not program.complaints()
+        # Given back, and nobody waits: a holder's lease would have lasted for seconds.
+        with node.coordinator.acquire(name, wait_time=0.5) as lease:
+            assert lease is not None
+        assert node.coordinator.state(name, consistent=True).waiters == 0
+
+
+def test_the_end_of_the_interpreter_does_not_wait_for_ever_nor_release_under_work__D3(
+    node: Node, tmp_path: Path
+) -> None:
+    name = "exit-long"
+    with Program(node, name, "thread", tmp_path, 60.0, "program_detached") as program:
+        program.wait_for("waiting")
+        assert program.process.wait(ENDS_WITHIN_S) == 0
+        assert program.said() == ["begun", "waiting"]
+        assert program.complaints() == "client.closed_with_leases count=1: they run out by themselves\n"
+        # Not renewed any more, and not given back: it ends by its time.
+        assert node.coordinator.acquire(name) is None
+        with node.coordinator.acquire(name, wait_time=10) as successor:
+            assert successor is not None
