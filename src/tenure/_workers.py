@@ -70,7 +70,7 @@ class Workers:
         while (job := self._next()) is not None:
             try:
                 job()
-            except Exception:
+            except BaseException:
                 log.exception("worker.job_raised pool=%s", self._name)
             # What it holds must not live until the next job comes.
             del job
@@ -96,9 +96,13 @@ class Workers:
         with self._change:
             self._closed = True
             self._change.notify_all()
+            threads = self._threads - {threading.current_thread()}
             # Woken by each thread that ends.
-            self._change.wait_for(lambda: not self._threads - {threading.current_thread()}, patience_s)
-            return not self._threads - {threading.current_thread()}
+            ended = self._change.wait_for(lambda: not self._threads & threads, patience_s)
+        if ended:
+            for thread in threads:
+                thread.join()
+        return ended
 
 
 async def in_worker(workers: Workers, job: Job) -> bool:

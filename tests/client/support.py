@@ -94,7 +94,7 @@ def counts(coordinator: Coordinator) -> dict[str, int]:
 
 def armed(loop: asyncio.AbstractEventLoop) -> list[str]:
     """The client's timers that wait to fire, by the function they call."""
-    handles = [handle for handle in loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
+    handles = [handle for _, _, handle in loop._later if not handle.cancelled()]  # type: ignore[attr-defined]
     functions = [getattr(handle._callback, "__func__", None) for handle in handles]
     return [f.__qualname__ for f in functions if f is not None and f.__module__.startswith("cluster.client")]
 

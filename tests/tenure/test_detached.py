@@ -288,7 +288,7 @@ def test_closing_gives_up_who_waits_and_waits_for_who_runs__C4(coordinator: Any)
     assert running.result(WITHIN_S) == "done"
     assert elector.close() is True
     assert is_free(coordinator)
-    assert not [thread for thread in threading.enumerate() if thread.name == "tenure-elector"]
+    eventually(lambda: "tenure-elector" not in {thread.name for thread in threading.enumerate()}, WITHIN_S)
     for closed in (elector, elector.for_tenant("acme")):
         with pytest.raises(UsageError, match="closed"):
             closed.run_if_leader("job", lambda: 1)
