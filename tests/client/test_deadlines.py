@@ -5,8 +5,6 @@ Knows: ``Deadlines``, virtual time. Must not know: calls.
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from cluster.client.deadlines import RESOLUTION_S, Deadlines
@@ -37,7 +35,8 @@ def played(dated: list[tuple[float, Item]], until_s: float) -> None:
     deadlines: Deadlines[Item] = Deadlines(env, due)
     for at_s, item in dated:
         deadlines.set(item, CLOCK_START_S + at_s)
-    loop.run_until_complete(asyncio.sleep(until_s))
+    loop.call_later(until_s, loop.stop)
+    loop.run_forever()
     loop.close()
 
 
