@@ -226,6 +226,10 @@ class Form(ABC):
         """The same, without waiting."""
 
     @abstractmethod
+    def record(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
+        """Call ``coordinator.records.<verb>(…)`` (or its twin under ``aio``) and wait for it."""
+
+    @abstractmethod
     def on(self, lease: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
         """Call a verb of a lease and wait for it."""
 
@@ -265,6 +269,9 @@ class Blocking(Form):
 
     def start_verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Call:
         return ThreadCall(lambda: getattr(coordinator, verb)(*args, **kwargs))
+
+    def record(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(coordinator.records, verb)(*args, **kwargs)
 
     def on(self, lease: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(lease, verb)(*args, **kwargs)
@@ -336,6 +343,9 @@ class Asyncio(Form):
 
     def start_verb(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Call:
         return TaskCall(self.loop, getattr(coordinator.aio, verb)(*args, **kwargs))
+
+    def record(self, coordinator: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
+        return self._wait(getattr(coordinator.aio.records, verb)(*args, **kwargs))
 
     def on(self, lease: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
         return self._wait(getattr(lease, verb)(*args, **kwargs))

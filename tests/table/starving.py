@@ -26,7 +26,14 @@ def limit(more: int | None) -> None:
 def main(more: int) -> None:
     batches = [
         batch(
-            [acquire(b"n%d" % i, i, node=b"n" * (i % 256), meta=b"m" * (i % 4_097)) for i in range(first, first + 500)],
+            [
+                operation
+                for i in range(first, first + 500)
+                for operation in (
+                    acquire(b"n%d" % i, i, node=b"n" * (i % 256), meta=b"m" * (i % 4_097)),
+                    [14, i.to_bytes(16, "big"), b"k%d" % i, b"v" * (i % 1_000), b"", 0, None, None],
+                )
+            ],
             0,
             1,
         )

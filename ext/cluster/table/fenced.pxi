@@ -74,60 +74,71 @@ cdef int lacks_record_room(const Table *t, const Request *r, const Record *recor
     return LIMIT_RECORD_BYTES if t.record_bytes - freed + size > t.records_bytes_max else 0
 
 
-cdef inline void written(Table *t, const Request *r) noexcept nogil:
-    """A write was applied, under the next version."""
-    if not remember(t, r.id.at, t.next_token, r.token):
-        t.no_memory = True
-        return
-    answer_numbers(t, OK, t.next_token, r.token)
+cdef inline uint64_t take_version(Table *t, const Request *r) noexcept nogil:
+    """The next version, given to this write, which is remembered and about to be applied; 0: no memory, nothing changed."""
+    cdef uint64_t version = t.next_token
+    if not remember(t, r.id.at, version, r.token):
+        return 0
     t.next_token += 1
+    return version
+
+
+cdef bint set_record(Table *t, const Text *key, Slot *slot, Content *content, uint64_t version, uint64_t token) noexcept nogil:
+    """Write a record, new if ``slot`` is NULL. It takes the content over. False: no memory, nothing changed."""
+    cdef Record *record
+    if slot == NULL:
+        return add_record(t, key, content, version, token)
+    record = record_at(&t.arena, slot.ref)
+    t.record_bytes += content_bytes(content)
+    t.record_bytes -= content_bytes(record.content)
+    disown(record.content)
+    record.content = content
+    record.version = version
+    record.token = token
+    return True
 
 
 cdef void record_put(Table *t, const Request *r) noexcept nogil:
     cdef Text key = r.key
     cdef Slot *slot
-    cdef Record *record = NULL
     cdef Content *content
+    cdef uint64_t version
     cdef int limit
     hash_name(t, &key)
     slot = find_key(t, &key)
     if not may_write(t, r, slot):
         return
-    if slot != NULL:
-        record = record_at(&t.arena, slot.ref)
-    limit = lacks_record_room(t, r, record)
+    limit = lacks_record_room(t, r, record_at(&t.arena, slot.ref) if slot != NULL else NULL)
     if limit:
         answer_number(t, LIMIT, limit)
         return
     content = new_content(&key, &r.name, &r.value)
-    if content == NULL:
-        t.no_memory = True
-    elif record == NULL:
-        if not add_record(t, &key, content, t.next_token, r.token):
+    version = take_version(t, r) if content != NULL else 0
+    if version == 0 or not set_record(t, &key, slot, content, version, r.token):
+        if content != NULL:
             disown(content)
-            t.no_memory = True
-    else:
-        t.record_bytes += content_bytes(content)
-        t.record_bytes -= content_bytes(record.content)
-        disown(record.content)
-        record.content = content
-        record.version = t.next_token
-        record.token = r.token
-    if not t.no_memory:
-        written(t, r)
+        t.no_memory = True
+        return
+    answer_numbers(t, OK, version, r.token)
 
 
 cdef void record_delete(Table *t, const Request *r) noexcept nogil:
     cdef Text key = r.key
     cdef Slot *slot
+    cdef uint64_t version
     hash_name(t, &key)
     slot = find_key(t, &key)
     if not may_write(t, r, slot):
         return
     if slot == NULL:
         answer_numbers(t, OK, 0, 0)
-    elif t.next_token > TOKEN_MAX:
+        return
+    if t.next_token > TOKEN_MAX:
         answer_number(t, LIMIT, LIMIT_TOKENS)
-    else:
-        remove_record(t, slot)
-        written(t, r)
+        return
+    version = take_version(t, r)
+    if version == 0:
+        t.no_memory = True
+        return
+    remove_record(t, slot)
+    answer_numbers(t, OK, version, r.token)
