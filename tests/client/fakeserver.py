@@ -303,6 +303,9 @@ class FakeCluster:
             answer = [0]
         elif code == Op.STATE:
             answer = [0, self.stamp(), self.table.rows(op[1], self.stamp()), len(self.waiting)]
+        elif code == Op.RECORD_GET:
+            found = self.table.record(op[1])
+            answer = [0, self.table.next_token - 1] + ([] if found is None else [*found[1:], found[0]])
         elif code == Op.LEASES:
             rows, more = self.table.scan(op[1], op[2], op[3], op[4], self.stamp())
             answer = [0, self.stamp(), rows, more]
