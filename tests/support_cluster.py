@@ -74,6 +74,7 @@ class NodeProcess:
         self.data_dir = directory / address.replace(":", "-")
         self.log_path = directory / f"{address.replace(':', '-')}.log"
         self.options = tuple(options)
+        self.access: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._paused = False
 
@@ -163,7 +164,7 @@ class NodeProcess:
         if not self.alive or self._paused:
             return None
         try:
-            with tenure.connect([self.address], timeout=timeout_s) as coordinator:
+            with tenure.connect([self.address], timeout=timeout_s, **self.access) as coordinator:
                 return coordinator.status()
         except (tenure.CoordinationError, OSError):
             return None
@@ -181,11 +182,16 @@ class NodeGroup:
         directory: an existing directory, such as ``tmp_path``.
         size: number of nodes.
         options: further arguments of ``node``, the same for every node.
+        access: what ``tenure.connect`` needs beside the endpoints: ``secret``, ``tls``.
     """
 
-    def __init__(self, directory: Path, size: int = 3, options: Sequence[str] = ("--durability", "process")) -> None:
+    def __init__(
+        self, directory: Path, size: int = 3, options: Sequence[str] = ("--durability", "process"), **access: Any
+    ) -> None:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
         self.nodes = [NodeProcess(address, addresses, directory, options) for address in addresses]
+        for node in self.nodes:
+            node.access = access
 
     @property
     def endpoints(self) -> str:
