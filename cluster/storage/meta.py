@@ -156,10 +156,14 @@ def decode(data: bytes) -> State:
         raise StorageDamaged(NAME, min(len(data), start + size), f"it has {len(body)} bytes of {size}")
     if zlib.crc32(body) != crc:
         raise StorageDamaged(NAME, start, "its checksum is wrong")
-    return _decode_body(body)
+    try:
+        return _decode_body(body)
+    except (struct.error, ValueError) as error:
+        raise StorageDamaged(NAME, start, f"it is not what any release wrote: {error}") from None
 
 
 def _decode_body(body: bytes) -> State:
+    """Raises struct.error, ValueError."""
     term, no_vote_through, joined, voted = _NUMBERS.unpack_from(body)
     texts: list[bytes] = []
     offset = _NUMBERS.size

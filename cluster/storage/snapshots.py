@@ -157,6 +157,8 @@ def decode(name: str, raw: bytes) -> Snapshot:
         raise StorageDamaged(name, 8, f"it has format {version}, this release reads {VERSION}")
     if name != snapshot_name(index):
         raise StorageDamaged(name, 0, f"it holds the snapshot of index {index}")
+    if not block_bytes:
+        raise StorageDamaged(name, 12, "its blocks have no bytes")
     blocks = -(-size // block_bytes)
     expected = _START + size + blocks * _CRC.size
     if len(raw) != expected:
