@@ -93,6 +93,8 @@ class NodeNet(Mesh):
         self._handshake()
         if self._secrets and self._secrets.shortest() < SECRET_MIN_BYTES:
             logger.warning("secret.short node=%s hint=whoever connects may guess it, use more bytes", self.node_id)
+        if self._secrets and self._tls is None and not all(address.is_loopback for address in self._listen):
+            logger.warning("wire.open node=%s hint=the secret protects the handshake, not the wire; TLS does both", self.node_id)
         try:
             for address in self._listen:
                 arrival = functools.partial(self._arrival, address)

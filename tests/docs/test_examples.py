@@ -34,7 +34,7 @@ def ports_of(group: NodeGroup) -> list[int]:
 def test_every_example_is_run_here() -> None:
     assert set(EXAMPLES) == {"client", "asyncio", "embedded"}
     elsewhere = {name for name in markdown_files() if examples(name)} - {"README.md"}
-    assert elsewhere == {"docs/fencing.md"}, "see test_fencing.py"
+    assert elsewhere == {"docs/fencing.md", "docs/security.md"}, "see test_fencing.py, test_security.py"
 
 
 def run_example(name: str, ports: list[int], directory: Path) -> str:

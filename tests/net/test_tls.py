@@ -367,3 +367,18 @@ def test_whom_a_certificate_names(kind: str, value: str, host: str, is_it: bool)
     from cluster.tls import _matches
 
     assert _matches(kind, value, host) is is_it
+
+
+@pytest.mark.parametrize(("host", "secure", "is_said"), [("0.0.0.0", False, True), ("0.0.0.0", True, False), (HOST, False, False)])
+def test_a_secret_without_tls_is_said_to_leave_the_wire_open(
+    host: str, secure: bool, is_said: bool, credentials: dict[str, Credentials], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(env: RealEnv) -> None:
+        (name,) = addresses(1)
+        listen = Address(host, Address.parse(name).port)
+        node = Node(env, name, listen=listen, tls=credentials["node"] if secure else None)
+        await node.net.start()
+        await node.stop()
+
+    run(work)
+    assert ("wire.open" in caplog.text) is is_said
