@@ -20,6 +20,7 @@ from typing import Any
 
 import tenure
 from tests.cli.support_cli import environ
+from tests.faults.program_holder import RECORD
 from tests.faults.support_store import Store
 from tests.history.counter import lost_increments
 from tests.support_cluster import NodeGroup
@@ -90,10 +91,16 @@ def test_a_holder_stopped_past_its_lease__B2_A6_C1_I4_I8_I10(tmp_path: Path) -> 
         for store in (plain, fenced):
             value = store.answer("read", "successor", successor.token)
             assert store.answer("write", "successor", successor.token, value + 1)
+        found = coordinator.records.get(RECORD)
+        assert found is not None
+        assert found.value == b"first"
+        written = coordinator.records.put(RECORD, b"second", lease=successor)
         stale.go_on()
         after = stale.says()
         assert after["confidence"] == "lost", "its first statement finds the lease lost"
-        assert after["refused"], "check() raises"
+        assert after["check_refused"], "check() raises"
+        assert after["put_refused"]
+        assert coordinator.records.get(RECORD) == written, "its write of the record changes nothing"
         assert not after["released"], "its release frees nothing"
         assert after["took"] == [True, False], "the gate refuses what nothing else could"
         state = coordinator.state(NAME, consistent=True)

@@ -87,6 +87,7 @@ class Worker:
         self._pause(self._rng.expovariate(1 / 0.01))
         if value is not None and self._diary.look_at(self._args.me, lease):
             # Here lies the gap: between this look and the write the process may be stopped for as long as it takes.
+            self._pause(self._rng.choice([0.0, 0.0, 0.0, 0.1]))
             store.write(lease.token, value + 1)
 
     # The verbs, written down.
