@@ -9,6 +9,8 @@ import statistics
 import sys
 from pathlib import Path
 
+import pytest
+
 import tenure
 from cluster.embedded import ELECTIONS
 from cluster.env import boot_clock
@@ -22,6 +24,7 @@ SHORTEST_S, LONGEST_S, _ = ELECTIONS["region"]
 FAILOVER_S = LONGEST_S + 6 * ONE_WAY_S + 5.0
 
 
+@pytest.mark.long
 def test_a_group_in_three_regions__E16_A4(tmp_path: Path) -> None:
     options = ("--durability", "process", "--election-timeout", str(SHORTEST_S))
     with (
