@@ -58,6 +58,7 @@ BACKUPS_MAX: Final = 1
 BACKUP_PIECE_BYTES: Final = 1 << 20
 WAITER_UNHEARD_S: Final = 2.0
 PEERS_MAX: Final = 15
+MEMBERS_MAX: Final = 15
 
 # Of the raft group's rhythm, in seconds.
 ELECTION_TIMEOUT_MIN_S: Final = 0.3

@@ -5,13 +5,15 @@ Knows: how to be the raft leader of nobody. Must not know: files, sockets. For t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from cluster.net.memory import memory_pair
-from cluster.ports import Connection, Env, Hello, Welcome
+from cluster.ports import ChangeOutcome, Connection, Env, Hello, Welcome
 from cluster.server.server import Server
 
 LOCAL_ADDRESS = "local"
+_ALONE = ChangeOutcome("refused", "this is one process without a raft group", "join or connect to one")
 
 
 class LocalLog:
@@ -34,7 +36,7 @@ class LocalLog:
         return True
 
     def status(self) -> dict[str, Any]:
-        me = {"node_id": LOCAL_ADDRESS, "role": "leader", "match_index": self._index, "lag": 0, "connected": True}
+        me = {"node_id": LOCAL_ADDRESS, "role": "leader", "match_index": self._index, "lag": 0, "connected": True, "voter": True}
         return {
             "node_id": LOCAL_ADDRESS,
             "role": "leader",
@@ -45,6 +47,12 @@ class LocalLog:
             "commit_index": self._index,
             "applied_index": self._index,
         }
+
+    def change_members(self, add: bool, node_id: str, request: bytes, settled: Callable[[ChangeOutcome], None]) -> None:
+        settled(_ALONE)
+
+    def hand_over(self, to: str | None, settled: Callable[[ChangeOutcome], None]) -> None:
+        settled(_ALONE)
 
     def close(self) -> None:
         self.is_leader = False

@@ -112,11 +112,11 @@ class Node:
             env,
             listen=config.listen,
             advertise=config.advertise or config.listen,
-            peers=self.others,
+            peers=(),
             secrets=config.secrets,
             hello=self._hello,
             welcome=self.server.welcome,
-            accept=self._objection,
+            accept=lambda other: self.raft.objection(other) if other.role == "peer" else None,
             tls=tls,
         )
         self.raft = RaftNode(
@@ -135,7 +135,9 @@ class Node:
             self.net,
             fatal,
         )
+        self.net.on_removed = self.raft.told_of_removal
         self.server.bind(self.raft)
+        self.raft.on_members(self.server.members_changed)
         self.net.on_client = self.server.client_connected
 
     @classmethod
@@ -209,15 +211,6 @@ class Node:
     def _hello(self) -> Hello:
         meta = self._storage.meta
         return Hello("peer", self.address, meta.incarnation, meta.cluster_id, self.raft.hello_info())
-
-    def _objection(self, other: Hello) -> str | None:
-        """Why a peer may not be connected: it counts other members than this node does, so their majorities are not the same."""
-        if other.role != "peer":
-            return None
-        mine, theirs = self.raft.hello_info()["peers"], other.info.get("peers")
-        if theirs == mine:
-            return None
-        return f"node {other.node_id} names the members {theirs!r:.300}, and {self.address} names {mine!r}"
 
     def _learn_cluster_id(self, cluster_id: bytes) -> None:
         if self._storage.meta.cluster_id != cluster_id:

@@ -32,6 +32,9 @@ class Op(IntEnum):
     STATUS = 67
     WAIT = 68
     CANCEL = 69
+    TRANSFER = 70
+    MEMBER_ADD = 71
+    MEMBER_REMOVE = 72
     RECORD_GET = 80
     BACKUP = 84
 
@@ -59,6 +62,7 @@ class Status(IntEnum):
     CLOSING = 36
     CANCELLED = 37
     UNSURE = 38
+    REFUSED = 39
 
 
 class Outcome(IntEnum):
@@ -84,6 +88,7 @@ class Event(IntEnum):
 class Push(IntEnum):
     LEADER = 1
     REVOKED = 2
+    MEMBERS = 3
 
 
 class RowFlag(IntEnum):

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from cluster.address import Address
 
@@ -113,8 +113,8 @@ class Hello:
         node_id: a peer's member id (its advertised address); for clients what people see, ``hostname:pid``.
         incarnation: 16 bytes; a peer's data directory's, a client's process-wide client id.
         cluster_id: 16 bytes, or empty while none is known.
-        info: of peers, for forming a group: ``{"blank": bool, "formed": {node id: incarnation}, "peers": [node id, …], "wall_ms": int,
-            "silence_ms": int}`` (so long it refuses its vote after hearing a leader).
+        info: of peers, for forming a group: ``{"blank": bool, "joined": bool, "formed": {node id: incarnation}, "peers": [node id, …],
+            "member_since": int, "wall_ms": int, "silence_ms": int}`` (so long it refuses its vote after hearing a leader).
     """
 
     role: str
@@ -196,6 +196,20 @@ class Machine(Protocol):
         """This node began (``leading``) or ceased to be the raft leader, or learned of another (its advertised address) or of none."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeOutcome:
+    """What became of an operation on the raft group.
+
+    ``"done"``; ``"refused"``: nothing was changed, ``text`` and ``hint`` say why, ``again`` whether it may be granted later; ``"unsure"``:
+    this node ceased to lead, ask the next leader.
+    """
+
+    kind: Literal["done", "refused", "unsure"]
+    text: str = ""
+    hint: str = ""
+    again: bool = False
+
+
 class Replicator(Protocol):
     """The replicated log, seen from the server."""
 
@@ -218,6 +232,15 @@ class Replicator(Protocol):
 
     def has_fresh_majority(self) -> bool:
         """Whether a majority answered something sent within the last (shortest election timeout, less drift)."""
+
+    def change_members(self, add: bool, node_id: str, request: bytes, settled: Callable[[ChangeOutcome], None]) -> None:
+        """Add or remove one member. ``settled`` is called once, maybe at once.
+
+        ``request``: an id, the same when the same thing is asked again.
+        """
+
+    def hand_over(self, to: str | None, settled: Callable[[ChangeOutcome], None]) -> None:
+        """Let another member (None: the one that is furthest) lead. ``settled`` as above."""
 
     def status(self) -> dict[str, Any]:
         """term, role, leader, members with match index and lag, commit_index, applied_index, has_quorum."""

@@ -16,6 +16,7 @@ from cluster.errors import CoordinationError, UsageError
 from cluster.ports import Env
 from cluster.raft import snapshot
 from cluster.raft.config import SNAPSHOT_MAX_BYTES
+from cluster.raft.listing import names_members, read_members
 from cluster.server.batcher import header_of
 from cluster.storage import StorageDamaged
 from cluster.storage.meta import State
@@ -70,7 +71,10 @@ def survey(env: Env, directory: str, node_id: str) -> Survivor:
     last, last_term = covered, remains.snapshot[1] if remains.snapshot else 0
     for command, index, term in remains.entries:
         if index > covered:
-            _apply(table, command, directory)
+            if names_members(command):
+                members = read_members(index, command).names
+            else:
+                _apply(table, command, directory)
             last, last_term = index, term
     backup = Backup(
         env.entropy(ID_BYTES), int(env.wall() * 1000), node_id, last, remains.state.term, members, table.snapshot()

@@ -32,12 +32,19 @@ COMMANDS: dict[str, str] = {
     "status": "members, raft leader, quorum, lag",
     "leases": "who holds what",
     "revoke": "end a lease that someone else holds",
+    "members": "who belongs to the raft group: list, add, remove",
+    "transfer": "let another member lead the raft group",
     "snapshot": "save, inspect or restore a backup",
     "recover": "go on with a surviving node when the majority is lost for good",
 }
 
 # Commands of several actions; the module of an action is named after both.
 ACTIONS: dict[str, dict[str, str]] = {
+    "members": {
+        "list": "who belongs to the raft group",
+        "add": "add a node that was started with an empty data directory",
+        "remove": "remove a node, dead or alive",
+    },
     "snapshot": {
         "save": "write a backup of a running raft group into a file",
         "inspect": "verify a backup and say what is in it",

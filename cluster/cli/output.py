@@ -50,6 +50,10 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} m"
 
 
+def yes_no(value: object) -> str:
+    return "-" if value is None else "yes" if value else "no"
+
+
 def emit(text: str) -> None:
     """Write text to stdout at once, so that a reader at the other end of a pipe is never behind."""
     sys.stdout.write(text)

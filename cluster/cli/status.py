@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from cluster.cli.options import CLIENT, JSON, Parser
-from cluster.cli.output import duration, emit, emit_json, plain, table
+from cluster.cli.output import duration, emit, emit_json, plain, table, yes_no
 
 DESCRIPTION = """
 Show the raft group: its members, the raft leader, whether it has a majority, and how far each member's log lags behind. Exits
@@ -48,11 +48,7 @@ def execute(args: argparse.Namespace) -> int:
     emit(
         table(
             ("member", "role", "connected", "match", "lag"),
-            [(m["node_id"], m["role"], _word(m.get("connected")), m.get("match_index"), m.get("lag")) for m in members],
+            [(m["node_id"], m["role"], yes_no(m.get("connected")), m.get("match_index"), m.get("lag")) for m in members],
         )
     )
     return found
-
-
-def _word(value: object) -> str:
-    return "-" if value is None else "yes" if value else "no"

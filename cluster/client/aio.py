@@ -17,6 +17,7 @@ from cluster.client.errands import PlainCall
 from cluster.client.handoff import LoopWaiter
 from cluster.client.lease import AsyncLease
 from cluster.client.lease_set import AsyncLeaseSet
+from cluster.client.members import AsyncMembers
 from cluster.client.port import Port
 from cluster.client.records import AsyncRecords, RecordRequests
 from cluster.client.requests import Pages, Requests
@@ -120,6 +121,15 @@ class AsyncCoordinator:
         """See ``Coordinator.revoke``."""
         count: int = await self._ask(self._requests.revoke, name, slot, force, timeout)
         return count
+
+    @property
+    def members(self) -> AsyncMembers:
+        """See ``Coordinator.members``."""
+        return AsyncMembers(self._ask, self._requests)
+
+    async def transfer_leadership(self, to: str | None = None, *, timeout: checks.Seconds | None = None) -> None:
+        """See ``Coordinator.transfer_leadership``."""
+        await self._ask(self._requests.transfer, to, timeout)
 
     async def _ask(self, request: Callable[..., PlainCall], *args: Any) -> Any:
         waiter = LoopWaiter()

@@ -95,6 +95,8 @@ def refusal(answer: Answer, about: str) -> CoordinationError:
     if status == Status.LIMIT:
         limit = _LIMITS.get(detail, str(detail))
         return Unavailable(f"{about}: the cluster is at its limit {limit}", "end something first, or spread over several clusters")
+    if status == Status.REFUSED and len(answer) >= 4 and isinstance(detail, str) and isinstance(answer[2], str):
+        return (Unavailable if answer[3] else UsageError)(f"{about}: {detail}", answer[2])
     if status == Status.BAD_REQUEST:
         if isinstance(detail, str) and "admin" in detail:
             return UsageError(f"{about}: {detail}", "connect with the admin role")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from cluster.address import Address
 from cluster.errors import UsageError
 from cluster.limits import (
     ACQUIRE_ALL_MAX_NAMES,
@@ -56,6 +57,13 @@ def name(value: object, field: str = "name") -> bytes:
     if _NAME.fullmatch(value) is None:
         raise UsageError(f"{field} {_short(value)} is not a valid name", _NAME_RULE)
     return value.encode("ascii")
+
+
+def member(value: object) -> str:
+    """A node's id: its advertised address, in its one form."""
+    if not isinstance(value, str):
+        raise UsageError(f"a node is named by its address, a str, not {type(value).__name__}", "give host:port")
+    return str(Address.parse(value, what="node"))
 
 
 def names(values: Iterable[str]) -> tuple[bytes, ...]:

@@ -26,6 +26,7 @@ from cluster.ports import Env
 
 if TYPE_CHECKING:
     from cluster.client.aio import AsyncCoordinator
+    from cluster.client.members import Members
 
 TIMEOUT_S: Final = 5.0
 CLOSE_LIMIT_S: Final = 5.0
@@ -229,6 +230,25 @@ class Coordinator:
         """
         count: int = self._ask(self._requests.revoke, name, slot, force, timeout)
         return count
+
+    @property
+    def members(self) -> Members:
+        """The raft group's members: ``list``, ``add``, ``remove``."""
+        from cluster.client.members import Members
+
+        return Members(self._ask, self._requests)
+
+    def transfer_leadership(self, to: str | None = None, *, timeout: checks.Seconds | None = None) -> None:
+        """Let another member lead the raft group. Needs the admin role. Leases are not touched.
+
+        Args:
+            to: its node id; None: the member whose log is furthest.
+            timeout: seconds; None: the coordinator's.
+
+        Raises:
+            UsageError: not a member, or not the admin role. Unavailable: it did not take over. Indeterminate: it may have.
+        """
+        self._ask(self._requests.transfer, to, timeout)
 
     def _ask(self, request: Callable[..., PlainCall], *args: Any) -> Any:
         port = self._port

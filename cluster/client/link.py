@@ -170,6 +170,9 @@ class Link:
     def pushed(self, wire: Wire, push: list[Any]) -> None:
         if wire is not self.wire:
             return
+        if push[0] == Push.MEMBERS and len(push) >= 2 and type(push[1]) is list:
+            self._seek.learn([address for address in push[1] if type(address) is str])
+            return
         if push[0] != Push.LEADER:
             self._owner.pushed(push)
             return

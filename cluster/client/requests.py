@@ -15,7 +15,7 @@ from cluster.client.engine import refuse_closed
 from cluster.client.errands import AnyNodeCall, ContactCall, PlainCall, ReadCall
 from cluster.client.handoff import Waiter
 from cluster.client.port import Port
-from cluster.client.values import LeaseInfo, Row, cluster_status, group_state, leader_state, lease_page
+from cluster.client.values import LeaseInfo, Row, cluster_status, group_state, leader_state, lease_page, member_infos
 from cluster.limits import LEASES_PAGE_MAX
 from cluster.opcodes import Op
 
@@ -99,8 +99,31 @@ class Requests:
         self.check("revoke")
         return PlainCall(self._engine, f"revoke {name!r}", op, _count, timeout_s, waiter)
 
+    def members(self, waiter: Waiter, timeout: object) -> PlainCall:
+        return self._read(waiter, "members", (int(Op.STATUS),), timeout, member_infos)
+
+    def change_members(self, waiter: Waiter, add: bool, node_id: object, timeout: object) -> PlainCall:
+        verb, op = ("add", Op.MEMBER_ADD) if add else ("remove", Op.MEMBER_REMOVE)
+        address = checks.member(node_id)
+        timeout_s = self.timeout_s(timeout)
+        self.check(f"members {verb}")
+        # The same id when it is asked again: so it is known whether it was done already.
+        operation = (int(op), address, self._engine.new_id())
+        return PlainCall(self._engine, f"members {verb} {address}", operation, _nothing, timeout_s, waiter)
+
+    def transfer(self, waiter: Waiter, to: object, timeout: object) -> PlainCall:
+        address = "" if to is None else checks.member(to)
+        timeout_s = self.timeout_s(timeout)
+        self.check("transfer")
+        about = f"transfer {address}" if address else "transfer"
+        return PlainCall(self._engine, about, (int(Op.TRANSFER), address), _nothing, timeout_s, waiter)
+
     def contact(self, waiter: Waiter, endpoints: Iterable[str], timeout_s: float) -> PlainCall:
         return ContactCall(self._engine, list(endpoints), timeout_s, waiter)
+
+
+def _nothing(answer: Answer) -> None:
+    """An OK that says no more."""
 
 
 def _count(answer: Answer) -> int:

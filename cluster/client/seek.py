@@ -6,7 +6,7 @@ Knows: addresses, what failed and when, jitter. Must not know: sockets, tasks, o
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,6 +48,12 @@ class Seek:
         self._last_dial = -1e9
         self.hint = ""
         self.scouting_since = 0.0
+
+    def learn(self, addresses: Sequence[str]) -> None:
+        """The members have changed: these addresses lead to nodes too, beside the ones that were given."""
+        known = [*self._endpoints, *(address for address in addresses if address not in self._endpoints)]
+        self._order = [address for address in self._order if address in known]
+        self._order += [address for address in known if address not in self._order]
 
     def begin(self, now: float) -> None:
         """A search begins. A connection that is there, to a node that led until now, has a moment to name the next leader."""

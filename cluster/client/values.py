@@ -131,6 +131,26 @@ class ClusterStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberInfo:
+    """One member of the raft group, as the raft leader sees it.
+
+    Attributes:
+        node_id: its advertised address.
+        role: ``"leader"``, ``"follower"``; ``"joining"`` or ``"leaving"``: it is connected and does not count.
+        voter: whether it counts. A member that lost its data does not until it has caught up.
+        connected: whether the raft leader is connected with it.
+        match_index, lag: how far its log is known to agree, and how many entries it is behind.
+    """
+
+    node_id: str
+    role: str
+    voter: bool
+    connected: bool
+    match_index: int
+    lag: int
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One occupant of a name: see ``row`` in docs/protocol.md."""
 
@@ -217,3 +237,16 @@ def cluster_status(answer: list[Any]) -> ClusterStatus:
         cluster_time=int(fields.get("cluster_time_ms", 0)) / 1000,
         grants_in=int(fields.get("grants_in_ms", 0)) / 1000,
     )
+
+
+def member_infos(answer: list[Any]) -> tuple[MemberInfo, ...]:
+    fields = answer[1]
+    if type(fields) is not dict or type(fields.get("members")) is not list:
+        raise ValueError("not a status")
+    return tuple(
+        MemberInfo(
+            str(member["node_id"]), str(member["role"]), bool(member["voter"]), bool(member["connected"]),
+            int(member["match_index"] or 0), int(member["lag"] or 0),
+        )
+        for member in fields["members"]
+    )  # fmt: skip

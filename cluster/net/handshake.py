@@ -56,6 +56,7 @@ _CODES: Final[Mapping[str, tuple[type[CoordinationError], str]]] = {
     "duplicate": (AuthenticationError, "give each node its own address, and list each address once"),
     "identity": (AuthenticationError, "list each node under the address that it advertises"),
     "member": (AuthenticationError, "give all nodes the same peers, each under the address that it advertises"),
+    "removed": (AuthenticationError, "this node was removed from its raft group: to add it again, give it an empty data directory"),
     "redundant": (ProtocolError, "nothing to do: the other connection of the two nodes is used"),
     "busy": (ProtocolError, "try again later, or raise the limit"),
 }

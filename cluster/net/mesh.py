@@ -68,6 +68,7 @@ class Mesh(FrameSink):
 
     on_connected: Callable[[str, Hello], None]
     on_disconnected: Callable[[str], None]
+    on_removed: Callable[[str, str], None]
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class Mesh(FrameSink):
         self.on_frame = lambda peer, payload: None
         self.on_connected = lambda peer, hello: None
         self.on_disconnected = lambda peer: None
+        self.on_removed = lambda peer, text: None
         self.node_id = node_id
         self._env = env
         self._secrets = secrets
@@ -166,7 +168,13 @@ class Mesh(FrameSink):
         secret, nonce = self._secrets.of_role("peer"), self._env.entropy(NONCE_BYTES)
         handshake = DialerHandshake(self.own_hello(), secret, nonce, expect=dialer.peer)
         session = session_to(dialer.address, self._tls)
-        return Greeting(self._env, handshake, self.adopt, dialer.failed, roster=self._roster, tls=session)
+
+        def failed(greeting: Greeting, refused: Refused | None) -> None:
+            dialer.failed(greeting, refused)
+            if refused is not None and refused.code == "removed":
+                self.on_removed(dialer.peer, refused.text)
+
+        return Greeting(self._env, handshake, self.adopt, failed, roster=self._roster, tls=session)
 
     # -- which connection is the one
 

@@ -47,7 +47,7 @@ class NodeNet(Mesh):
         hello: Callable[[], Hello],
         welcome: Callable[[Hello], Welcome],
         *,
-        accept: Callable[[Hello], str | None] | None = None,
+        accept: Callable[[Hello], tuple[str, str] | None] | None = None,
         tls: Credentials | None = None,
     ) -> None:
         """
@@ -58,7 +58,7 @@ class NodeNet(Mesh):
             secrets: what proves each role; without any, everybody is let in.
             hello: what this node says of itself, asked for each handshake; its node id must be ``str(advertise)``.
             welcome: what a client that was let in is told.
-            accept: a policy of the owner, asked once a caller has proven itself: the text of a refusal, or None.
+            accept: a policy of the owner, asked once a caller has proven itself: code and text of a refusal, or None. It may add a peer.
             tls: what protects every connection but those of Unix sockets; None: nothing.
 
         Raises:
@@ -134,9 +134,9 @@ class NodeNet(Mesh):
         return greeting.protocol
 
     def _judge(self, other: Hello) -> Refused | None:
-        text = self._policy(other) if self._policy is not None else None
-        if text is not None:
-            return Refused("member", text)
+        objection = self._policy(other) if self._policy is not None else None
+        if objection is not None:
+            return Refused(*objection)
         if other.role == "peer":
             return self.judge(other)
         if len(self._clients) >= CONNECTIONS_MAX:

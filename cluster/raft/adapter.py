@@ -9,13 +9,14 @@ are no switches.
 from __future__ import annotations
 
 from cluster.raft.backtrack import Backtrack
+from cluster.raft.changing import OneAtATime, OwnTermFirst
 from cluster.raft.commit import Poison, SnapCommit
 from cluster.raft.compaction import Compaction
 from cluster.raft.elections import PreVote, Stickiness, VoteId
 from cluster.raft.following import Trim
-from cluster.raft.handover import Handover
 from cluster.raft.leading import CheckQuorum, Forward
 from cluster.raft.lifecycle import Lifecycle
+from cluster.raft.members import KeepsMembers
 from cluster.raft.receiving import AckTerm, OneConn, StepDown
 from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
 from cluster.raft.snapsend import SnapSend
@@ -33,7 +34,8 @@ class Adapter(
     Stickiness,
     VoteId,
     CheckQuorum,
-    Handover,
+    OneAtATime,
+    OwnTermFirst,
     Forward,
     Trim,
     Backtrack,
@@ -45,5 +47,6 @@ class Adapter(
     Poison,
     Compaction,
     Startup,
+    KeepsMembers,
 ):
     """One raft node on pysyncobj's engine."""

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from cluster.raft.config import APPLY_SLICE_BYTES
 from cluster.raft.core import Parts
 from cluster.raft.engine import LEADER
+from cluster.raft.listing import RESERVED
 from cluster.raft.quorum import Quorum
 
 logger = logging.getLogger(__name__)
@@ -33,10 +34,10 @@ class Commit(Quorum):
         if self._SyncObj__raftState != LEADER or self._stopped:
             return
         log = self._log
-        held = [peer.match for peer in self._others if peer.voter]
+        held = [peer.match for peer in self._counted if peer.voter]
         # The own log counts as far as it is durable, like everybody's.
         held.append(log.durable_index)
-        majority = self._config.majority
+        majority = self._majority
         if len(held) < majority:
             return
         held.sort(reverse=True)
@@ -72,8 +73,11 @@ class Commit(Quorum):
                 command, _, term = self._log[index - self._first]
                 # The engine's own entries are one byte, or none where a snapshot took an entry's place.
                 if len(command) > 1:
-                    self._hand_over(index, term, command)
-                    size += len(command)
+                    if command[0] != RESERVED:
+                        self._hand_over(index, term, command)
+                        size += len(command)
+                    else:
+                        self._members_applied(index)
                 self._SyncObj__raftLastApplied = index
         finally:
             self._applying = False

@@ -36,7 +36,10 @@ class Compaction(Commit):
         super().__init__(parts)
 
     def _after_applying(self) -> None:
-        if self._log.size_bytes >= self._compact_at and not self._saving and not self._installing and not self._stopped:
+        if self._log.size_bytes < self._compact_at or self._saving or self._installing or self._stopped:
+            return
+        # A node that has not joined yet does not know the members: it could not say them in a snapshot.
+        if self._is_member():
             self._compact()
 
     def _compact(self) -> None:
@@ -45,11 +48,11 @@ class Compaction(Commit):
             return
         term = self._log[index - self._first][2]
         self._saving = True
-        frozen = self._machine.freeze()
+        frozen, members = self._machine.freeze(), self._lists[0].names
         made: list[bytes] = []
 
         def encode() -> None:
-            made.append(snapshot.encode(index, term, self._config.members, frozen()))
+            made.append(snapshot.encode(index, term, members, frozen()))
 
         self._env.on_work_thread(encode, partial(self._guard, self._encoded, index, term, made))
 

@@ -81,9 +81,5 @@ class RaftConfig:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """All members' ids, sorted: what the members of one group agree on."""
+        """All members' ids as this node was told them, sorted: all must agree on them to form a group. Later the log says who they are."""
         return tuple(sorted((self.node_id, *self.peers)))
-
-    @property
-    def majority(self) -> int:
-        return (len(self.peers) + 1) // 2 + 1

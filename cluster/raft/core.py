@@ -17,7 +17,7 @@ from typing import Any
 from cluster.ports import Env, Machine, PeerNet
 from cluster.raft.bridge import Bridge
 from cluster.raft.config import RaftConfig
-from cluster.raft.engine import FOLLOWER, LEADER, NOTHING_TO_POLL, Member, SyncObj, engine_config, stock
+from cluster.raft.engine import FOLLOWER, LEADER, NOTHING_TO_POLL, Member, Node, SyncObj, engine_config, stock
 from cluster.raft.peer import Peer
 from cluster.storage import Storage
 
@@ -52,13 +52,17 @@ class Core(SyncObj, ABC):
         self._stopped = False
         self._won = False
         self._announced: tuple[bool, int, str | None] = (False, 0, None)
-        self._peers = {peer: Peer(peer) for peer in parts.config.peers}
-        self._others = tuple(self._peers.values())
+        self._peers: dict[str, Peer] = {}
+        self._others: tuple[Peer, ...] = ()
+        self._voting: list[Node] = []
+        self._engine_made = False
         self._bridge = Bridge(parts.net)
         applied = self._begin_from_disk()
-        me, others = Member(parts.config.node_id), [peer.node for peer in self._others]
+        self._begin_members()
+        me = Member(parts.config.node_id)
         config = engine_config(parts.config.election_min_s, parts.config.election_max_s)
-        self._stock(SyncObj.__init__, me, others, config, None, Member, self._bridge)
+        self._stock(SyncObj.__init__, me, self._voting, config, None, Member, self._bridge)
+        self._engine_made = True
         self._poller = NOTHING_TO_POLL
         self._first = self._log[0][1]
         self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied = max(applied, self._first)
@@ -69,6 +73,12 @@ class Core(SyncObj, ABC):
     def _stock(self, call: Callable[..., Any], *args: Any) -> None:
         """Let pysyncobj's own code run."""
         stock(self._log, self._clock, call, self, *args)
+
+    def _name_voters(self, nodes: list[Node]) -> None:
+        """Tell the engine whose votes it is to ask for, and how many are a majority."""
+        self._voting = nodes
+        if self._engine_made:
+            self._SyncObj__otherNodes = set(nodes)
 
     def _SyncObj__generateRaftTimeout(self) -> float:
         config = self._config
@@ -160,6 +170,10 @@ class Core(SyncObj, ABC):
     @abstractmethod
     def _begin_from_disk(self) -> int:
         """Load what is on disk before the engine is made. Returns the index up to which the state is applied. (startup)"""
+
+    @abstractmethod
+    def _begin_members(self) -> None:
+        """Take up the members that the disk knows, and connect with them. (members)"""
 
     @abstractmethod
     def _arm(self) -> None:

@@ -53,6 +53,9 @@ class Elections(Membership):
         self._settle()
 
     def _on_vote(self, peer: Peer, message: list[Any]) -> None:
+        # Who is asked is a member, and may not be one any more.
+        if peer not in self._counted:
+            return
         self._stock(SyncObj._SyncObj__onMessageReceived, peer.node, {"type": "response_vote", "term": message[1]})
         self._settle()
 
@@ -126,7 +129,7 @@ class PreVote(Elections, Following):
         super().__init__(parts)
 
     def _campaign(self, forced: bool = False) -> None:
-        if forced or self._config.majority == 1 or not self._may_stand():
+        if forced or self._majority == 1 or not self._may_stand():
             super()._campaign(forced)
             return
         self._round += 1
@@ -136,7 +139,7 @@ class PreVote(Elections, Following):
         self._SyncObj__raftLeader = None
         _, last_index, last_term = self._log[-1]
         question = m.encode(m.PRE_VOTE, self._SyncObj__raftCurrentTerm, self._round, last_index, last_term)
-        for peer in self._others:
+        for peer in self._counted:
             if peer.connected:
                 self._net.send(peer.id, question)
         self._settle()
@@ -167,12 +170,12 @@ class PreVote(Elections, Following):
 
     def _on_pre_grant(self, peer: Peer, message: list[Any]) -> None:
         _, term, round_ = message
-        if round_ != self._round or self._SyncObj__raftState == LEADER:
+        if round_ != self._round or self._SyncObj__raftState == LEADER or peer not in self._counted:
             return
         if term > self._SyncObj__raftCurrentTerm:
             # The vote will be asked for in a term above the voters'.
             self._become_follower(term, "a voter is in a greater term")
         self._grants.add(peer.id)
-        if len(self._grants) + 1 >= self._config.majority:
+        if len(self._grants) + 1 >= self._majority:
             self._round += 1
             super()._campaign()

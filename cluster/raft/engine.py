@@ -39,6 +39,7 @@ ATTRIBUTES: Final = (
     "_SyncObj__raftCommitIndex",
     "_SyncObj__raftLastApplied",
     "_SyncObj__raftMatchIndex",
+    "_SyncObj__otherNodes",
     "_SyncObj__transferInProgress",
     "_poller",
 )
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
         _SyncObj__raftCommitIndex: int
         _SyncObj__raftLastApplied: int
         _SyncObj__raftMatchIndex: dict[Node, int]
+        _SyncObj__otherNodes: set[Node]
         _SyncObj__transferInProgress: bool
         _poller: Any
 

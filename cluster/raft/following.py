@@ -15,6 +15,7 @@ from cluster.raft import messages as m
 from cluster.raft.commit import Commit
 from cluster.raft.core import Parts
 from cluster.raft.engine import FOLLOWER, LEADER
+from cluster.raft.listing import names_members
 from cluster.raft.peer import Peer
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ class Following(Commit):
             for entry_term, command in entries:
                 last += 1
                 log.add(command, last, entry_term)
+                if names_members(command):
+                    self._took_up(last, command)
             agreed: int | None = last
         else:
             agreed = self._reconcile(prev, prev_term, entries)
@@ -166,6 +169,8 @@ class Trim(Following):
                 self._cut(index)
             for offset, (new_term, command) in enumerate(entries[at:]):
                 log.add(command, index + offset, new_term)
+                if names_members(command):
+                    self._took_up(index + offset, command)
             break
         return through
 
@@ -176,3 +181,4 @@ class Trim(Following):
             raise AssertionError(f"committed entry {index} contradicted")
         logger.info("raft.cut node=%s from=%d last=%d", self._config.node_id, index, self._log[-1][1])
         self._log.deleteEntriesFrom(index - self._first)
+        self._undo_members(index)

@@ -33,7 +33,7 @@ class Handover(Elections):
         """
         if not self.is_leader or self._target is not None:
             return False
-        able = [peer for peer in self._others if peer.connected and peer.voter and to in (None, peer.id)]
+        able = [peer for peer in self._counted if peer.connected and peer.voter and to in (None, peer.id)]
         if not able:
             return False
         self._target, self._asked = max(able, key=lambda peer: peer.match), False

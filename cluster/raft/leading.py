@@ -15,13 +15,12 @@ from cluster.raft.commit import Commit
 from cluster.raft.config import APPEND_MAX_BYTES, APPEND_MAX_ENTRIES, APPENDS_IN_FLIGHT_MAX, ENTRY_MAX_BYTES
 from cluster.raft.core import Parts
 from cluster.raft.engine import LEADER, SyncObj
+from cluster.raft.listing import RESERVED, names_members
 from cluster.raft.peer import Peer
 
 logger = logging.getLogger(__name__)
 
 COMMAND_MIN_BYTES = 2
-RESERVED = 0xFF
-"""First byte of no command: kept for entries of the group about itself."""
 
 
 class Leading(Commit):
@@ -66,6 +65,8 @@ class Leading(Commit):
         except ValueError as error:
             self._stop(f"the journal of this node does not take entry {index}: {error}")
             return index
+        if names_members(command):
+            self._took_up(index, command)
         self._settle_own(index)
         return index
 
@@ -83,7 +84,7 @@ class Leading(Commit):
             if not self._settling:
                 self._settling = True
                 log.sync(self._count_own)
-        elif not self._others:
+        elif self._majority == 1:
             # Never from within the proposal: its index is not known to the caller yet.
             self._env.call_soon(self._count_own)
 
@@ -268,7 +269,7 @@ class Leading(Commit):
 
     @abstractmethod
     def _consider(self, peer: Peer) -> None:
-        """A node that is no member yet has answered. (membership)"""
+        """A node that does not count yet has answered. (membership)"""
 
     @abstractmethod
     def _after_ack(self, peer: Peer) -> None:

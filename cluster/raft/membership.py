@@ -1,37 +1,39 @@
-"""Who belongs to the group: forming it, joining it, coming back without one's memory.
+"""Who can be relied on: forming a group, joining it, coming back without one's memory, and which nodes are let in as peers.
 
-Knows: what nodes say of themselves when they connect, what was saved of it. Must not know: sockets, the log's contents.
+Knows: what nodes say of themselves when they connect, what was saved of it. Must not know: sockets, how the members are changed.
 
-A node is a *member* once it has formed a group with all others, or joined one. Until then it neither votes nor stands, and what it
-acknowledges is not counted: it may be a node that was wiped, whose earlier incarnation made promises that it does not remember.
+A node has *joined* once it has formed a group with all others, or caught up with one. Until then it neither votes nor stands, and what it
+acknowledges is not counted: it may be a node that was wiped, whose earlier incarnation made promises that it does not remember. Whether a
+node that has joined counts is for the list of members to say (``members``).
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Final
 
-from cluster.errors import UsageError
 from cluster.ports import Hello
 from cluster.raft import messages as m
 from cluster.raft.core import Parts
-from cluster.raft.engine import NO_OP
 from cluster.raft.following import Following
 from cluster.raft.leading import Leading
+from cluster.raft.listing import members_entry
+from cluster.raft.members import GUEST
 from cluster.raft.peer import Peer
 from cluster.raft.restored import is_untouched, refuse_other_members
 
 logger = logging.getLogger(__name__)
 
+GUEST_S: Final = 5.0
+"""A node that says that it is a member, and of which this one has not heard, is kept among the peers so long without a connection."""
+
 
 class Membership(Leading, Following):
-    """Forming, joining, and who counts."""
+    """Forming, joining, and who is let in."""
 
     def __init__(self, parts: Parts) -> None:
-        """Raises UsageError if this node has belonged to a group of other members. Nothing was changed."""
         self._member = parts.storage.meta.joined
         refuse_other_members(parts.storage.meta, parts.config)
-        _refuse_other_members(parts)
         self._admission: tuple[int, int] | None = None
         self._mismatched: set[str] = set()
         super().__init__(parts)
@@ -40,11 +42,15 @@ class Membership(Leading, Following):
         """What this node says of itself to its peers: see ``ports.Hello.info``.
 
         Blank: it knows no term and no entry, so it has promised nothing. A node that has formed a group says so until its first election.
+        ``peers`` are the members as it knows them, or was told as long as it has not joined; ``member_since``: the entry by which
+        it is one for certain, or a later one; -1: none that it has applied says so.
         """
         return {
             "blank": self._is_blank(),
+            "joined": self._member,
             "formed": self._meta.formed,
-            "peers": list(self._config.members),
+            "peers": list(self._members if self._member else self._config.members),
+            "member_since": self._lists[0].index if self._config.node_id in self._lists[0].names else -1,
             "wall_ms": int(self._env.wall() * 1000),
             "silence_ms": int(self._config.election_min_s * 1000),
         }
@@ -66,7 +72,7 @@ class Membership(Leading, Following):
         return self._member
 
     def _may_stand(self) -> bool:
-        return self._member
+        return self._member and self._is_listed()
 
     def _may_vote(self, term: int, forced: bool) -> bool:
         return self._member and term > self._meta.no_vote_through
@@ -75,13 +81,17 @@ class Membership(Leading, Following):
 
     def _try_form(self) -> None:
         """Form the group if every configured node is there and none of them can remember a promise to, or of, an earlier incarnation."""
-        if self._member or not all(self._agrees_to_form(peer) for peer in self._others):
+        if self._member:
             return
-        formed = {peer.id: peer.hello.incarnation for peer in self._others if peer.hello is not None}
+        told = [self._peers[name] for name in self._config.peers if name in self._peers]
+        if len(told) < len(self._config.peers) or not all(self._agrees_to_form(peer) for peer in told):
+            return
+        formed = {peer.id: peer.hello.incarnation for peer in told if peer.hello is not None}
         formed[self._config.node_id] = self._meta.incarnation
         self._meta.save(formed=formed, joined=True)
         self._member = True
         logger.info("raft.formed node=%s members=%s", self._config.node_id, ",".join(self._config.members))
+        self._use_members()
         self._SyncObj__raftElectionDeadline = self._clock() if self._config.single else self._patience()
         self._settle()
 
@@ -90,7 +100,7 @@ class Membership(Leading, Following):
         if not peer.connected or hello is None:
             return False
         peers, formed = hello.info.get("peers"), hello.info.get("formed")
-        theirs = sorted(str(member) for member in peers) if isinstance(peers, list | tuple) else []
+        theirs = _names(peers)
         if theirs != list(self._config.members):
             self._warn_of_mismatch(peer.id, theirs)
             return False
@@ -139,19 +149,23 @@ class Membership(Leading, Following):
         if term != self.term:
             self._admission = None
         elif self._SyncObj__raftCommitIndex >= index and self._settled_through() >= index:
+            # The mark names the members; what this node was told of them is over.
+            lists = [each for each in self._lists if each.index]
             # An earlier incarnation may have voted in this very term.
             # The members are kept without incarnations: these say who formed the group together, and this node was not among them.
-            self._meta.save(joined=True, no_vote_through=term, formed=dict.fromkeys(self._config.members, b""))
-            self._member, self._admission = True, None
+            self._meta.save(joined=True, no_vote_through=term, formed=dict.fromkeys(lists[0].names, b""))
+            self._member, self._admission, self._lists = True, None, lists
             logger.info("raft.joined node=%s term=%d index=%d", self._config.node_id, term, index)
+            self._use_members()
+            self._tell()
             self._settle()
 
     # Joining: the leader.
 
     def _consider(self, peer: Peer) -> None:
-        """Set the newcomer its mark as soon as it takes entries."""
-        if not peer.admission and peer.match:
-            peer.admission = self._append_entry(NO_OP)
+        """Set the newcomer its mark as soon as it takes entries. The mark says who the members are: the newcomer cannot know otherwise."""
+        if not peer.admission and peer.match and peer in self._others:
+            peer.admission = self._append_entry(members_entry(self._members))
             logger.info("raft.admit node=%s peer=%s index=%d", self._config.node_id, peer.id, peer.admission)
             self._net.send(peer.id, m.encode(m.ADMIT, self.term, peer.admission))
 
@@ -173,7 +187,7 @@ class Membership(Leading, Following):
             self._silence_s = max(0.0, silence_ms / 1000.0)
         self._stock(Leading._SyncObj__onNodeConnected, peer.node)
         self._try_form()
-        if self.is_leader:
+        if self.is_leader and peer in self._others:
             if peer.next > self._log[-1][1]:
                 self._send_append(peer, ())
             self._replicate(peer)
@@ -183,13 +197,56 @@ class Membership(Leading, Following):
         peer.connected = False
         peer.reconnect()
         self._stock(Leading._SyncObj__onNodeDisconnected, peer.node)
+        if self._beside.get(peer.id) == GUEST:
+            self._env.call_soon(self._guard, self._see_off, peer.id)
+
+    # Who is let in.
+
+    def objection(self, other: Hello) -> tuple[str, str] | None:
+        """Why a peer that has proven itself is not let in: code and text. None: it is let in, and may become a peer by this."""
+        me = self._config.node_id
+        joined = other.info.get("joined") is True
+        theirs = _names(other.info.get("peers"))
+        if not self._member and not joined:
+            if theirs == list(self._config.members):
+                return None
+            mine = ", ".join(self._config.members)
+            return "member", f"node {other.node_id} names the members {', '.join(theirs):.300}, and {me} names {mine:.300}"
+        if other.node_id in self._peers:
+            return None
+        if me in theirs and self._was_removed(other):
+            text = f"node {other.node_id} was removed from its raft group, whose members are {', '.join(self._members):.500}"
+            return "removed", text
+        acquainted = joined and other.node_id in theirs and bool({me, *self._config.peers} & set(theirs))
+        same = other.cluster_id == self._meta.cluster_id or not self._meta.cluster_id
+        if acquainted and same and (me in theirs or not self._member):
+            # A member that this node has not heard of yet, since its log lags behind: whom the log elects may be the new one.
+            self._set_beside(other.node_id, GUEST)
+            self._env.call_later(GUEST_S, self._guard, self._see_off, other.node_id)
+            return None
+        how = f"'members add {other.node_id}' lets it in"
+        return "member", f"node {other.node_id} is not a member of the raft group of {me}; {how}"
+
+    def _was_removed(self, other: Hello) -> bool:
+        """Whether that node was a member and is none any more, as far as is applied here, and has not heard of it."""
+        since = other.info.get("member_since")
+        if not self._member or other.info.get("joined") is not True or type(since) is not int or since < 0:
+            return False
+        if self._installing:
+            # The state is that of a snapshot whose members are not taken up yet.
+            return False
+        return since <= self._SyncObj__raftLastApplied and other.node_id not in self._lists[0].names
+
+    def _see_off(self, name: str) -> None:
+        peer = self._peers.get(name)
+        if self._beside.get(name) == GUEST and (peer is None or not peer.connected):
+            self._set_beside(name, None)
+
+    def told_of_removal(self, by: str, text: str) -> None:
+        """A peer that was called says that this node is no member any more."""
+        if self._member and self._is_listed() and by in self._members:
+            self._removed(f"{by} says: {text}")
 
 
-def _refuse_other_members(parts: Parts) -> None:
-    """A majority of other members than those of the group is no majority of the group: two raft leaders could reign at once."""
-    known, told = sorted(parts.storage.meta.formed), list(parts.config.members)
-    if known and known != told:
-        raise UsageError(
-            f"node {parts.config.node_id} belongs to a raft group of {', '.join(known)}, and was told of {', '.join(told)}",
-            "give it the same peers as before; other members are another group, which needs data directories of its own",
-        )
+def _names(value: object) -> list[str]:
+    return sorted(str(name) for name in value) if isinstance(value, list | tuple) else []

@@ -47,8 +47,13 @@ class RaftNode:
         self.propose = self._adapter.propose
         self.has_fresh_majority = self._adapter.has_fresh_majority
         self.transfer = self._adapter.transfer
+        self.change_members = self._adapter.change_members
+        self.hand_over = self._adapter.hand_over
+        self.objection = self._adapter.objection
+        self.told_of_removal = self._adapter.told_of_removal
         self.hello_info = self._adapter.hello_info
         self.peers_wall_ms = self._adapter.peers_wall_ms
+        self.on_members = self._adapter.on_members
         self.close = self._adapter.close
         net.on_frame = self._on_frame
         net.on_connected = self._adapter.connected

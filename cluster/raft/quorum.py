@@ -6,10 +6,11 @@ Knows: when followers answered, by the time the question was sent. Must not know
 from __future__ import annotations
 
 from cluster.limits import CLOCK_DRIFT
-from cluster.raft.core import Core, Parts
+from cluster.raft.core import Parts
+from cluster.raft.members import Configuration
 
 
-class Quorum(Core):
+class Quorum(Configuration):
     """A majority's answers, counted from the moment of sending: what was sent at ``s`` and answered shows that at ``s`` or later its
     receiver took this node for the leader, whatever happened to the answer on its way.
 
@@ -24,10 +25,10 @@ class Quorum(Core):
 
     def _majority_answered(self, since: float) -> bool:
         count = 1
-        for peer in self._others:
+        for peer in self._counted:
             if peer.voter and peer.answered >= since:
                 count += 1
-        return count >= self._config.majority
+        return count >= self._majority
 
     def has_fresh_majority(self) -> bool:
         """Whether a majority answered something sent within the last (shortest election timeout, less drift).

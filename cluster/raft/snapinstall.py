@@ -16,6 +16,7 @@ from cluster.raft import messages as m
 from cluster.raft import snapshot
 from cluster.raft.config import SNAPSHOT_MAX_BYTES
 from cluster.raft.core import Parts
+from cluster.raft.listing import Members
 from cluster.raft.membership import Membership
 from cluster.raft.peer import Peer
 
@@ -108,6 +109,7 @@ class SnapInstall(Membership):
             return
         self._fit_log(identity.index, identity.term)
         self._first = self._log[0][1]
+        self._members_replaced()
         if connected_at == peer.connected_at and term == self.term and self._SyncObj__raftLeader is peer.node:
             self._acknowledge(peer, term, sent, identity.index)
         self._progressed()
@@ -180,4 +182,5 @@ class FailStop(SnapInstall):
         except ValueError as error:
             self._stop(f"the leader's snapshot of index {identity.index} cannot be loaded: {error}")
             return False
+        self._snapshot_says = Members(content.index, tuple(content.members))
         return True

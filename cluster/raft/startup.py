@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 
 from cluster.raft import snapshot
-from cluster.raft.core import Core
+from cluster.raft.listing import Members
+from cluster.raft.members import Configuration
 from cluster.storage import StorageDamaged
 
 logger = logging.getLogger(__name__)
 
 
-class Startup(Core):
+class Startup(Configuration):
     """The state is the snapshot's; the log is kept as far as it goes on from there.
 
     Hazard s06: the released library clears the whole log when the snapshot is newer than the log's head: acknowledged entries are gone if
@@ -38,6 +39,7 @@ class Startup(Core):
             self._machine.restore(content.state)
         except ValueError as error:
             raise StorageDamaged(f"snapshot of index {index}", 0, str(error)) from None
+        self._snapshot_says = Members(index, tuple(content.members))
         self._join_log(index, term)
         return index
 

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def describe(adapter: Adapter) -> dict[str, Any]:
-    """term, role, leader, members (match index and lag are known to the leader only: else None), indexes, quorum."""
+    """Term, role, leader, members (match index and lag are known to the leader only: else None), indexes, quorum.
+
+    A member's ``voter``: whether it counts (None: the leader knows). The leader also shows who joins or leaves, by that word as its role.
+    """
     config, now = adapter._config, adapter._clock()
     _, last, _ = adapter._log[-1]
     leading = adapter.is_leader
@@ -25,18 +28,19 @@ def describe(adapter: Adapter) -> dict[str, Any]:
         "match_index": last,
         "lag": 0,
         "connected": True,
-        "voter": adapter._is_member(),
+        "voter": adapter._is_member() and adapter._is_listed(),
     }
     members = [me]
     for peer in adapter._others:
+        why = adapter._beside.get(peer.id)
         members.append(
             {
                 "node_id": peer.id,
-                "role": "leader" if peer.id == adapter.leader else "follower",
+                "role": why or ("leader" if peer.id == adapter.leader else "follower"),
                 "match_index": peer.match if leading else None,
                 "lag": max(0, last - peer.match) if leading else None,
                 "connected": peer.connected,
-                "voter": peer.voter if leading else None,
+                "voter": (peer.voter and why is None) if leading else None,
             }
         )
     if leading:
@@ -56,6 +60,6 @@ def describe(adapter: Adapter) -> dict[str, Any]:
         "last_index": last,
         "snapshot_index": adapter._storage.snapshots.index,
         "log_bytes": adapter._log.size_bytes,
-        "member": adapter._is_member(),
+        "member": adapter._is_member() and adapter._is_listed(),
         "ephemeral": config.ephemeral,
     }

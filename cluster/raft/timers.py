@@ -72,7 +72,7 @@ class Timers(Elections):
     def _begin_timers(self) -> None:
         self._started = True
         self._heard_at = self._clock()
-        if self._config.single:
+        if self._members == (self._config.node_id,):
             self._SyncObj__raftElectionDeadline = self._heard_at
         else:
             # Also from the first leader on: followers that wait for the same time stand in the same moment, and split the votes.

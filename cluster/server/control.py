@@ -25,6 +25,7 @@ from cluster.server import answers
 from cluster.server.backups import Backups
 from cluster.server.batcher import Batcher
 from cluster.server.clients import Session, Sessions
+from cluster.server.group import GROUP_OPS, operate
 from cluster.server.records import RecordDesk
 from cluster.server.shapes import fault, is_uint
 from cluster.server.timekeeper import TimeKeeper
@@ -127,6 +128,9 @@ class Control:
             return self._wait(session, rid, operation)
         if code == Op.CANCEL:
             return self._cancel(session, operation[1])
+        if code in GROUP_OPS:
+            hello, number = session.connection.hello, session.number
+            return operate(self._host.log, hello.role, hello.node_id, operation, lambda answer: self._reply(number, rid, answer))
         return self._operate(session, rid, operation)
 
     def _operate(self, session: Session, rid: int, operation: list[Any]) -> bytes | None:

@@ -8,7 +8,7 @@ elsewhere: the stamp in ``timekeeper``, what travels together in ``batcher``, wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cluster._table import LEVEL, LeaseTable
@@ -44,6 +44,7 @@ class Server:
         self._opening = 0
         self._sweep_armed = False
         self._closed = False
+        self._members_push = b""
         self._knows_cluster = False
         self.on_cluster_id: Callable[[bytes], None] = lambda cluster_id: None
 
@@ -182,6 +183,13 @@ class Server:
             connection.close("this node stops")
             return
         self.sessions.add(connection)
+        if self._members_push:
+            connection.write(self._members_push)
+
+    def members_changed(self, members: Sequence[str]) -> None:
+        """The members are not those that were formed: clients learn where else to look for the raft leader."""
+        self._members_push = answers.push(int(Push.MEMBERS), list(members))
+        self.sessions.broadcast(self._members_push)
 
     def welcome(self, hello: Hello) -> Welcome:
         return Welcome(

@@ -46,6 +46,10 @@ def _bytes_up_to(limit: int) -> Check:
     return lambda value: isinstance(value, bytes) and len(value) <= limit
 
 
+def _is_address(value: Any) -> bool:
+    return isinstance(value, str) and len(value.encode("utf-8", "replace")) <= NODE_ID_MAX_BYTES
+
+
 def _is_uint_or_nil(value: Any) -> bool:
     return value is None or is_uint(value)
 
@@ -94,6 +98,9 @@ SHAPES: dict[int, tuple[tuple[str, Check], ...]] = {
     Op.CANCEL: (("acq_id", is_id),),
     Op.RECORD_GET: (("key", is_name),),
     Op.BACKUP: (("backup_id", is_prefix), ("offset", is_uint)),
+    Op.TRANSFER: (("node_id", _is_address),),
+    Op.MEMBER_ADD: (("node_id", _is_address), ("request", is_id)),
+    Op.MEMBER_REMOVE: (("node_id", _is_address), ("request", is_id)),
 }
 
 

@@ -86,7 +86,7 @@ class Node:
         listen: Address | list[Address] | None = None,
         incarnation: bytes | None = None,
         cluster_id: bytes = b"",
-        accept: Callable[[Hello], str | None] | None = None,
+        accept: Callable[[Hello], tuple[str, str] | None] | None = None,
     ) -> None:
         self.address = address
         self.story: list[tuple[Any, ...]] = []

@@ -373,7 +373,7 @@ def test_what_is_no_address_is_refused_as_a_peer() -> None:
 def test_an_owner_may_refuse_by_its_own_policy(caplog: pytest.LogCaptureFixture) -> None:
     async def work(env: RealEnv) -> None:
         names = addresses(2)
-        one = Node(env, names[0], names, accept=lambda hello: "not today" if hello.role == "peer" else None)
+        one = Node(env, names[0], names, accept=lambda hello: ("member", "not today") if hello.role == "peer" else None)
         two = Node(env, names[1], names)
         await one.net.start()
         await two.net.start()

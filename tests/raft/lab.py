@@ -8,105 +8,21 @@ fire only for the node that is ticked, or for all when time runs by itself (``ru
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from cluster.ports import Disk, Env, Hello, PeerNet
+from cluster.ports import Env, Hello, PeerNet
 from cluster.raft.adapter import Adapter
 from cluster.raft.config import RaftConfig
 from cluster.raft.messages import decode
 from cluster.raft.node import RaftNode
 from cluster.storage import Storage, open_storage
+from tests.raft.labenv import START_S, LabEnv
 from tests.raft.ledger import Ledger, ListMachine
 from tests.storage.simdisk import SimDisk
-
-START_S = 1000.0
-
-
-class LabTimer:
-    def __init__(self, at: float, fn: Callable[..., object], args: tuple[object, ...]) -> None:
-        self.at = at
-        self.fn: Callable[..., object] | None = fn
-        self.args = args
-
-    def cancel(self) -> None:
-        self.fn = None
-
-
-class LabEnv:
-    """One life of a node's outside. What it was asked for dies with it."""
-
-    def __init__(self, world: World, drive: SimDisk, seed: int) -> None:
-        self._world = world
-        self._drive = drive
-        self.random = random.Random(seed)
-        self.over = False
-        self.rate = 1.0
-        self.timers: list[tuple[float, int, LabTimer]] = []
-        self.soon: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
-        self.disk_jobs: deque[tuple[Callable[[], Any], Callable[[BaseException | None], None]]] = deque()
-
-    def clock(self) -> float:
-        return START_S + (self._world.now - START_S) * self.rate
-
-    def wall(self) -> float:
-        return 1_700_000_000.0 + self._world.now
-
-    def entropy(self, size: int) -> bytes:
-        return self._world.rng.randbytes(size)
-
-    def call_later(self, delay_s: float, fn: Callable[..., object], *args: object) -> LabTimer:
-        timer = LabTimer(self._world.now + delay_s / self.rate, fn, args)
-        heapq.heappush(self.timers, (timer.at, self._world.next_number(), timer))
-        self._world.timer_set(self, timer.at)
-        return timer
-
-    def call_soon(self, fn: Callable[..., object], *args: object) -> LabTimer:
-        timer = LabTimer(self._world.now, fn, args)
-        self.soon.append((self._fire, (timer,)))
-        return timer
-
-    def disk(self, directory: str) -> Disk:
-        return self._drive.mount()
-
-    def on_disk_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
-        self.disk_jobs.append((work, done))
-        self._world.disk_job(self)
-
-    def on_work_thread(self, work: Callable[[], Any], done: Callable[[BaseException | None], None]) -> None:
-        self.on_disk_thread(work, done)
-
-    @staticmethod
-    def _fire(timer: LabTimer) -> None:
-        if timer.fn is not None:
-            timer.fn(*timer.args)
-
-    def run_soon(self) -> None:
-        while self.soon and not self.over:
-            fn, args = self.soon.popleft()
-            fn(*args)
-
-    def fire_due(self) -> None:
-        while self.timers and self.timers[0][0] <= self._world.now and not self.over:
-            _, _, timer = heapq.heappop(self.timers)
-            self._fire(timer)
-            self.run_soon()
-
-    def do_disk_job(self) -> None:
-        if not self.disk_jobs or self.over:
-            return
-        work, done = self.disk_jobs.popleft()
-        error: BaseException | None = None
-        try:
-            work()
-        except Exception as caught:
-            error = caught
-        self.call_soon(done, error)
-        self.run_soon()
 
 
 class Link:
@@ -125,6 +41,7 @@ class LabNet:
         self._world = world
         self._name = name
         self.links: dict[str, Link] = {}
+        self.known: dict[str, None] = {}
         self.on_frame: Callable[[str, bytes], None]
         self.on_connected: Callable[[str, Hello], None]
         self.on_disconnected: Callable[[str], None]
@@ -143,6 +60,14 @@ class LabNet:
     def connected(self) -> frozenset[str]:
         return frozenset(self.links)
 
+    def add_peer(self, peer: str) -> None:
+        self.known[peer] = None
+        self._world.wanted(self._name, peer)
+
+    def drop_peer(self, peer: str) -> None:
+        self.known.pop(peer, None)
+        self._world.not_wanted(self._name, peer)
+
 
 class LabNode:
     """A member: its drive lives on, the rest is one life."""
@@ -151,6 +76,7 @@ class LabNode:
         self.world = world
         self.name = name
         self.config = config
+        self.told: tuple[str, ...] | None = None
         self.drive = SimDisk(random.Random(world.rng.random()))
         self.alive = False
         self.rate = 1.0
@@ -178,7 +104,8 @@ class LabNode:
         env = cast(Env, self.env)
         self.storage = open_storage(env, "data", world.durability, segment_bytes=world.segment_bytes)  # type: ignore[arg-type]
         self.machine = ListMachine(world.ledger, self.name)
-        config = RaftConfig(self.name, tuple(n for n in world.names if n != self.name), **self.config)
+        told = world.names if self.told is None else self.told
+        config = RaftConfig(self.name, tuple(n for n in told if n != self.name), **self.config)
         raft_class = type("LabRaft", (RaftNode,), {"adapter_class": world.adapter_class})
         self.raft = raft_class(env, config, self.storage, self.machine, cast(PeerNet, self.net), self._fatal)
         self.machine.raft = self.raft
@@ -213,9 +140,10 @@ class World:
         self.now = START_S
         self._number = itertools.count()
         self.names = tuple(names)
+        self.config = config
         self.adapter_class = adapter_class
         self.ledger = Ledger(self)
-        self.nodes = {name: LabNode(self, name, config) for name in names}
+        self.nodes = {name: LabNode(self, name, dict(config)) for name in names}
         if connect:
             for node in self.nodes.values():
                 node.boot()
@@ -239,6 +167,14 @@ class World:
     def sent(self, link: Link, sender: str) -> None:
         """A message is under way."""
 
+    def wanted(self, name: str, peer: str) -> None:
+        """A node begins to call that peer."""
+
+    def not_wanted(self, name: str, peer: str) -> None:
+        """A node wants no connection with that peer any more."""
+        if self[name].alive and peer in self[name].net.links:
+            self.cut(name, peer)
+
     # Connections.
 
     def link(self, a: str, b: str) -> Link:
@@ -252,6 +188,15 @@ class World:
             self[me].net.on_connected(other, hellos[other])
             self[me].env.run_soon()
         return link
+
+    def let_in(self, caller: str, called: str) -> bool:
+        """Whether the called one, asked as its net asks it, takes the caller's connection, and the caller wants one."""
+        if called not in self[caller].net.known:
+            return False
+        objection = self[called].raft.objection(self[caller].hello())
+        if objection is not None and objection[0] == "removed":
+            self[caller].raft.told_of_removal(called, objection[1])
+        return objection is None
 
     def cut(self, a: str, b: str) -> None:
         """Break their connection; what is under way is lost."""
@@ -308,6 +253,13 @@ class World:
 
     def wipe(self, name: str) -> None:
         self[name].drive = SimDisk(random.Random(self.rng.random()))
+
+    def newcomer(self, name: str, told: Iterable[str]) -> None:
+        """Start another node, told of these."""
+        node = self.nodes[name] = LabNode(self, name, dict(self.config))
+        node.told = tuple(told)
+        self.names = (*self.names, name)
+        node.boot()
 
     def restart(self, name: str, peers: Iterable[str] = ()) -> None:
         self[name].boot()

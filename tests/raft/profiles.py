@@ -25,6 +25,8 @@ class Profile:
     stalls: float = 0.2
     wipes: float = 0.0
     handovers: float = 0.05
+    spares: int = 0
+    changes: float = 0.0
     delay_s: float = 0.001
     disk_s: float = 0.0005
     drift: float = 0.004
@@ -56,5 +58,9 @@ PROFILES = {
     "quiet": replace(STORM, proposals=1.0, stalls=3.0),
     "storm5": replace(STORM, nodes=5, durability="fsync", power=True),
     "stormwipe": replace(STORM, nodes=5, wipes=0.5, crashes=0.3, mid_crashes=0.2),
+    "members": Profile(spares=3, changes=1.5),
+    "members1": Profile(nodes=1, spares=4, changes=2.0, crashes=0.15, durability="fsync", power=True),
+    "stormmembers": replace(STORM, spares=3, changes=3.0),
+    "memberswipe": Profile(nodes=4, spares=2, changes=1.0, wipes=0.3, crashes=0.1, durability="fsync", power=True),
     "memory": Profile(durability="memory", crashes=0.0, mid_crashes=0.0, wipes=0.3),
 }

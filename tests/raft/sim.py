@@ -18,14 +18,16 @@ from dataclasses import replace
 from typing import Any
 
 from cluster.raft.adapter import Adapter
-from tests.raft.lab import LabEnv, Link, World
+from tests.raft.changes import Changes
+from tests.raft.lab import Link
+from tests.raft.labenv import LabEnv
 from tests.raft.profiles import PROFILES, Profile
 from tests.storage.simdisk import Crash
 
 HEAL_S = 12.0
 
 
-class Weather(World):
+class Weather(Changes):
     """One run."""
 
     def __init__(self, seed: int, profile: Profile, adapter_class: type[Adapter] = Adapter) -> None:
@@ -39,12 +41,17 @@ class Weather(World):
         self.asleep: dict[str, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
         self.calm = False
         self.stopped: list[str] = []
-        names = "ABCDEFG"[: profile.nodes]
-        super().__init__(names, adapter_class, seed=seed, connect=False, compact_bytes=4000, tail_bytes=1000)
+        names = "ABCDEFG"[: profile.nodes + profile.spares]
+        founders = names[: profile.nodes]
+        single = {"single": True} if profile.nodes == 1 else {}
+        super().__init__(names, adapter_class, seed=seed, connect=False, compact_bytes=4000, tail_bytes=1000, **single)
+        self.outside = dict.fromkeys(names[profile.nodes :])
         for name in names:
             node = self[name]
             node.rate = 1.0 + self.rng.uniform(-profile.drift, profile.drift)
-            self.at(self.rng.random() * 0.05, self.start_node, name)
+            if name in founders:
+                node.told = tuple(founders)
+                self.at(self.rng.random() * 0.05, self.start_node, name)
         self.plan()
 
     # The agenda.
@@ -76,7 +83,9 @@ class Weather(World):
         except Crash:
             self.died(name)
             return
-        if node.fatal:
+        if node.fatal and "was removed from its raft group" in node.fatal[0]:
+            self.removed(name)
+        elif node.fatal:
             self.stopped.append(f"{name}: {node.fatal[0]}")
             self.ledger.fail("Stopped", self.stopped[-1])
 
@@ -106,7 +115,7 @@ class Weather(World):
         self.at(self.rng.uniform(0.02, 0.3), self.try_connect, name, other)
 
     def start_node(self, name: str) -> None:
-        if self[name].alive:
+        if self[name].alive or name in self.outside:
             return
         try:
             self[name].boot()
@@ -165,6 +174,10 @@ class Weather(World):
             self.at(0.1, self.try_connect, a, b)
             return
         try:
+            if not (self.calls(a, b) or self.calls(b, a)):
+                if self[a].alive and self[b].alive and (b in self[a].net.known or a in self[b].net.known):
+                    self.at(self.rng.uniform(0.1, 0.3), self.try_connect, a, b)
+                return
             self.link(a, b)
         except Crash:
             dead = a if self[a].drive._life is None else b
@@ -184,6 +197,7 @@ class Weather(World):
             (profile.stalls, self.some_stall),
             (profile.wipes, self.some_wipe),
             (profile.handovers, self.some_handover),
+            (profile.changes, self.some_change),
             (20.0, self.check_leases),
         ]
         for rate, fault in kinds:
@@ -259,7 +273,16 @@ class Weather(World):
     def some_wipe(self) -> None:
         """One disk is lost, while all others are members: no more than a minority at a time."""
         name = self.some()
-        if all(node.alive and node.storage.meta.joined for node in self.nodes.values()):
+        if self.profile.changes:
+            leader = next((n for n in self.nodes.values() if n.alive and n.raft.has_fresh_majority()), None)
+            if leader is None or len(leader.adapter._lists) > 1:
+                return
+            names = leader.adapter._members
+        else:
+            names = self.names
+        nodes = [self[each] for each in names]
+        minority = len(names) >= 3 or not self.profile.changes
+        if minority and name in names and all(node.alive and node.storage.meta.joined for node in nodes):
             self.died(name)
             self.wipe(name)
 
@@ -303,15 +326,15 @@ class Weather(World):
             self.at(0.01, self.try_connect, a, b)
 
     def converged(self) -> bool:
-        if not all(node.alive for node in self.nodes.values()):
-            return False
-        leaders = [node for node in self.nodes.values() if node.raft.is_leader]
+        leaders = [node for node in self.nodes.values() if node.alive and node.raft.is_leader]
         if len(leaders) != 1:
+            return False
+        members = self.members()
+        if not all(node.alive for node in members):
             return False
         target = leaders[0].raft.status()
         return target["commit_index"] == target["last_index"] and all(
-            node.raft.status()["applied_index"] == target["last_index"] and node.storage.meta.joined
-            for node in self.nodes.values()
+            node.raft.status()["applied_index"] == target["last_index"] and node.storage.meta.joined for node in members
         )
 
     def describe(self, name: str) -> str:
@@ -320,7 +343,8 @@ class Weather(World):
             return f"{name} dead"
         status = node.raft.status()
         fields = ("role", "term", "leader", "member", "commit_index", "last_index", "snapshot_index")
-        return f"{name} " + " ".join(f"{field}={status[field]}" for field in fields) + f" to={''.join(node.net.links)}"
+        shown = " ".join(f"{field}={status[field]}" for field in fields)
+        return f"{name} {','.join(node.adapter._members)} {shown} to={''.join(node.net.links)}"
 
     def run(self) -> None:
         """The whole run; ``ledger.violations`` says what was wrong."""
@@ -337,9 +361,9 @@ class Weather(World):
             )
             return
         self.look()
-        for name, node in self.nodes.items():
-            self.ledger.check_state(name, node.raft.status()["applied_index"], node.machine.commands)
-            self.ledger.check_kept(name, node.machine.commands)
+        for node in self.members():
+            self.ledger.check_state(node.name, node.raft.status()["applied_index"], node.machine.commands)
+            self.ledger.check_kept(node.name, node.machine.commands)
 
 
 def run_seed(seed: int, profile: str, adapter_class: type[Adapter] = Adapter, **changes: Any) -> Weather:

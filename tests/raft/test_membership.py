@@ -7,7 +7,6 @@ import logging
 
 import pytest
 
-from cluster.errors import UsageError
 from cluster.ports import Hello
 from cluster.raft.adapter import Adapter
 from cluster.raft.config import RaftConfig
@@ -203,7 +202,9 @@ def test_membership_that_was_gained_survives_a_restart() -> None:
 
 @pytest.mark.parametrize("joined_later", [False, True])
 @pytest.mark.parametrize("names", ["AB", "BC", "B", "ABD", "ABCD", "ABCDE"])
-def test_a_member_that_is_told_of_other_members_does_not_start__I1(names: str, joined_later: bool) -> None:
+def test_a_member_that_is_told_of_other_members_keeps_those_it_has__I1(
+    names: str, joined_later: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     w = World("ABC")
     if joined_later:
         wiped_follower(w)
@@ -215,14 +216,19 @@ def test_a_member_that_is_told_of_other_members_does_not_start__I1(names: str, j
     w.kill("B")
     w.names = tuple(names)
     w["B"].config["single"] = names == "B"
-    with pytest.raises(UsageError, match=f"raft group of A, B, C, and was told of {', '.join(names)}\\. "):
-        w["B"].boot()
-    w["B"].storage.close()
-    w.names = tuple("ABC")
-    w["B"].config["single"] = False
-    w.restart("B", "AC")
-    assert member(w, "B")
+    with caplog.at_level(logging.WARNING):
+        w.restart("B")
+    assert f"raft.members_kept node=B kept=A,B,C told={','.join(names)} " in caplog.text
+    assert sorted(w["B"].net.known) == ["A", "C"]
+    term = w["B"].raft.term
+    w.now += 5.0
+    w["B"].env.fire_due()
+    assert not w["B"].raft.is_leader, "one of three is no majority, whatever it is told"
+    assert w["B"].raft.term == term
+    w.link("A", "B")
+    w.link("B", "C")
     w.isolate("C")
+    w.elect("A", "B")
     w.propose("A", "y0")
     w.beat("A", "B")
     assert b"y0" in w.ledger.acked, "it is a member as before"

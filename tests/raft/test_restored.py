@@ -15,7 +15,8 @@ from cluster.raft import snapshot
 from cluster.raft.restored import is_untouched
 from cluster.storage.meta import State
 from cluster.storage.offline import begin_directory
-from tests.raft.lab import LabEnv, World
+from tests.raft.lab import World
+from tests.raft.labenv import LabEnv
 from tests.storage.simdisk import SimDisk
 
 pytestmark = pytest.mark.fast

@@ -240,7 +240,7 @@ class CommitsOldTerms(Adapter):
 
     def _advance_commit(self) -> None:
         held = sorted([peer.match for peer in self._others if peer.voter] + [self._log.durable_index], reverse=True)
-        index = held[self._config.majority - 1] if len(held) >= self._config.majority else 0
+        index = held[self._majority - 1] if len(held) >= self._majority else 0
         if self.is_leader and index > self._SyncObj__raftCommitIndex:
             self._SyncObj__raftCommitIndex = index
             self._apply_committed()

@@ -15,6 +15,8 @@ from cluster.raft.commit import Commit
 from cluster.raft.core import Core
 from cluster.raft.following import Following
 from cluster.raft.leading import Leading
+from cluster.raft.listing import Members
+from cluster.raft.members import Configuration
 from cluster.raft.peer import Peer
 from cluster.raft.snapinstall import Identity, SnapInstall
 from cluster.raft.timers import Timers
@@ -113,6 +115,13 @@ class StartsEmpty(Core):
         if not len(self._log) or self._log[0][1] != index:
             self._log.reset([(b"", index, term)])
         return index
+
+
+class TakesTheListItIsTold(Configuration):
+    """In place of ``KeepsMembers``: at the start the members are those that the node is told, whatever its log says."""
+
+    def _lists_from_disk(self) -> list[Members]:
+        return [Members(0, self._config.members)]
 
 
 class TriesForEver(Commit):

@@ -90,9 +90,9 @@ def _counts_what_is_not_durable(stock: Any) -> Any:
         if self._SyncObj__raftState != LEADER or self._stopped:
             return
         held = sorted([peer.match for peer in self._others if peer.voter] + [self._log[-1][1]], reverse=True)
-        if len(held) < self._config.majority:
+        if len(held) < self._majority:
             return
-        index = held[self._config.majority - 1]
+        index = held[self._majority - 1]
         if (
             index > self._SyncObj__raftCommitIndex
             and self._log[index - self._first][2] == self._SyncObj__raftCurrentTerm
