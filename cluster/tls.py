@@ -142,16 +142,24 @@ class TlsSession:
         self._heard = False
         self.done = False
 
+    @property
+    def dials(self) -> bool:
+        return self._host is not None
+
     def _open(self) -> ssl.SSLObject:
         if self._object is None:
-            self._object = self._context.wrap_bio(
-                self._incoming, self._outgoing, server_side=self._host is None, server_hostname=self._host
-            )
+            try:
+                self._object = self._context.wrap_bio(
+                    self._incoming, self._outgoing, server_side=not self.dials, server_hostname=self._host
+                )
+            except ValueError as error:
+                # Also for names that cannot be encoded.
+                raise TlsFailure(f"{self._host!r} is no name that a certificate can have: {error}") from None
         return self._object
 
     def begin(self) -> None:
         """Have the first bytes made, where this side is the one to speak first."""
-        if self._host is not None:
+        if self.dials:
             self._shake(self._open())
 
     def outgoing(self) -> bytes:

@@ -11,6 +11,7 @@ from cluster.client import checks
 from cluster.client.coordinator import TIMEOUT_S, Coordinator
 from cluster.client.door import TcpDoor, parse_endpoints
 from cluster.client.handoff import LoopWaiter, ThreadWaiter
+from cluster.errors import UsageError
 from cluster.secrets import Secret, Secrets
 from cluster.tls import Credentials, Tls
 
@@ -19,6 +20,8 @@ def _prepare(
     endpoints: str | Iterable[str], secret: Secret, tls: Tls | None, timeout: checks.Seconds, role: str
 ) -> tuple[Coordinator, list[str], float]:
     addresses = parse_endpoints(endpoints)
+    if role not in ("client", "admin"):
+        raise UsageError(f"role={role!r} is not known", 'give "client", or "admin" for verbs of operators')
     secrets = Secrets.of(secret)
     secrets.of_role(role)
     credentials = None if tls is None else Credentials(tls)

@@ -88,7 +88,6 @@ class Greeting(Stream):
             return
         accepts = isinstance(self.handshake, AcceptorHandshake)
         who = self.handshake.own_id
-        # A dialer must not say a word without TLS, or whoever is in between has taken it away.
         text = f"node {who} requires TLS, and the other side speaks without it" if accepts and plain else f"{who}: {reason}"
         self.refuse(Refused("tls", text, tell=accepts and plain))
 

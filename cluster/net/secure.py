@@ -81,7 +81,8 @@ class SecureLayer(asyncio.Protocol):
 
     def _failed(self, failure: TlsFailure) -> None:
         self._over = True
-        self._plain = failure.plain
+        # A dialer never says a word without TLS: whoever stands in between may have taken it away.
+        self._plain = failure.plain and not self._session.dials
         self._kept.clear()
         self._inner.insecure(str(failure), plain=failure.plain)
 

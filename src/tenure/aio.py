@@ -25,10 +25,15 @@ P = ParamSpec("P")
 
 
 async def connect(
-    endpoints: str | Iterable[str], *, secret: Secret = None, tls: Tls | None = None, timeout: Seconds = 5.0
+    endpoints: str | Iterable[str],
+    *,
+    secret: Secret = None,
+    tls: Tls | None = None,
+    timeout: Seconds = 5.0,
+    role: str = "client",
 ) -> Coordinator:
     """``tenure.connect``, without blocking the loop."""
-    return await connect_async(endpoints, secret=secret, tls=tls, timeout=timeout)
+    return await connect_async(endpoints, secret=secret, tls=tls, timeout=timeout, role=role)
 
 
 def _twin(make: Callable[P, Coordinator]) -> Callable[P, Coroutine[Any, Any, Coordinator]]:

@@ -18,15 +18,21 @@ __all__ = ["connect", "join", "local"]
 
 
 def connect(
-    endpoints: str | Iterable[str], *, secret: Secret = None, tls: Tls | None = None, timeout: Seconds = 5.0
+    endpoints: str | Iterable[str],
+    *,
+    secret: Secret = None,
+    tls: Tls | None = None,
+    timeout: Seconds = 5.0,
+    role: str = "client",
 ) -> Coordinator:
     """Become a client of nodes that run elsewhere.
 
     Args:
         endpoints: ``"host:port,host:port"``, ``"unix:/path"``, or a sequence of such: one is enough, more are safer.
-        secret: the raft group's secret for clients, if it has one.
+        secret: the raft group's secret for this role, if it has one; or a mapping from roles to secrets.
         tls: this client's certificate, its key and the authority that all certificates come from; None: no TLS.
         timeout: seconds, 0.001 to 1 day: for this first contact, and the coordinator's default.
+        role: ``"client"``, or ``"admin"`` for verbs that act on what is not the caller's own, such as ``revoke``.
 
     Returns:
         A coordinator, once one node has answered. That there is a raft leader is not asked.
@@ -37,4 +43,4 @@ def connect(
         AuthenticationError: every node refused this client.
         ProtocolError: what answers at every address is no node of this version.
     """
-    return _connect(endpoints, secret=secret, tls=tls, timeout=timeout)
+    return _connect(endpoints, secret=secret, tls=tls, timeout=timeout, role=role)

@@ -168,6 +168,9 @@ def test_bad_arguments_are_refused_before_anything_is_opened__B6() -> None:
         {"timeout": 0},
         {"secret": ""},
         {"tls": object()},
+        {"role": "peer"},
+        {"role": None},
+        {"secret": {"client": "s"}, "role": "admin"},
     ]
     for arguments in bad:
         with pytest.raises(UsageError):

@@ -21,7 +21,7 @@ from cluster.errors import AuthenticationError, CoordinationError, UsageError
 from cluster.limits import TLS_HANDSHAKE_MAX_BYTES
 from cluster.net import open_client
 from cluster.ports import Connection, Hello
-from cluster.tls import Credentials, Tls
+from cluster.tls import Credentials, Tls, TlsFailure
 from tests.certificates import HOST, Authority, options
 from tests.net.support import SECRET, Node, Raw, addresses, client, formed, mesh, run, until
 
@@ -382,3 +382,33 @@ def test_a_secret_without_tls_is_said_to_leave_the_wire_open(
 
     run(work)
     assert ("wire.open" in caplog.text) is is_said
+
+
+def test_a_caller_with_tls_says_nothing_without_it(credentials: dict[str, Credentials]) -> None:
+    """Whoever stands in between could take TLS away otherwise, by an answer of its own."""
+
+    async def work(env: RealEnv) -> None:
+        heard: list[bytes] = []
+
+        class Downgrader(asyncio.Protocol):
+            def connection_made(self, transport: Any) -> None:
+                transport.write(frame(pack(["10.0.0.2:7101", b"", b"N" * 16, b"n" * 32, b"", {}])))
+
+            def data_received(self, data: bytes) -> None:
+                heard.append(data)
+
+        server = await asyncio.get_running_loop().create_server(Downgrader, HOST, 0)
+        at = Address(HOST, server.sockets[0].getsockname()[1])
+        with pytest.raises(AuthenticationError, match="speaks without TLS"):
+            await open_client(env, at, client(), None, 5.0, credentials["client"])
+        server.close()
+        assert b"tenure" not in b"".join(heard)
+        assert all(data[:2] == b"\x16\x03" for data in heard)
+
+    run(work)
+
+
+@pytest.mark.parametrize("host", [".example", "x" * 64 + ".example", "", "a..b"])
+def test_a_host_that_no_certificate_can_name_is_a_failure_and_no_traceback(host: str, credentials: dict[str, Credentials]) -> None:
+    with pytest.raises(TlsFailure, match="no name that a certificate can have"):
+        credentials["client"].dialing(host).begin()
