@@ -1,4 +1,4 @@
-"""A schedule around the transfer of a snapshot that the simulation found (`python -m tests.sim --seed 2001` at 27de3ec).
+"""Schedules around the transfer of a snapshot; one that the simulation found (`python -m tests.sim --seed 2001` at 27de3ec).
 
 As in ``test_schedule_log``: played with the whole adapter, and with what was wrong.
 """
@@ -12,7 +12,9 @@ import pytest
 from cluster.raft.adapter import Adapter
 from cluster.raft.messages import ACK, decode
 from cluster.raft.peer import Peer
+from cluster.raft.snapinstall import FailStop
 from tests.raft.lab import World
+from tests.raft.variants import SwallowsBadSnapshots, variant
 
 pytestmark = pytest.mark.fast
 
@@ -62,3 +64,31 @@ def test_a_refusal_during_a_transfer_ends_it_and_the_follower_catches_up() -> No
     stuck = refusal_during_a_transfer(KeepsItsTransfer)
     assert stuck["A"].adapter._peers["C"].match < stuck["A"].last
     assert not stuck.ledger.violations
+
+
+def snapshot_that_cannot_be_loaded(adapter: Any) -> World:
+    """The leader's snapshot is whole, and its state is not one that the machine knows."""
+    w = World("ABC", adapter, tail_bytes=0)
+    w.form("A")
+    w.isolate("C")
+    w.propose("A", "x0")
+    w.beat("A", "B")
+    w["A"].machine.freeze = lambda: lambda: b"\xc1"  # type: ignore[method-assign]
+    w.compact("A")
+    w.link("A", "C")
+    for _ in range(6):
+        w.flow("A", "C")
+        w.work("C")
+        w.tick("A")
+        if not w["C"].fatal:
+            w.flow("C", "A")
+    return w
+
+
+def test_what_was_not_loaded_is_not_acknowledged__I9() -> None:
+    whole = snapshot_that_cannot_be_loaded(Adapter)
+    assert whole["C"].fatal
+    swallowed = snapshot_that_cannot_be_loaded(variant({FailStop: SwallowsBadSnapshots}))
+    assert not swallowed["C"].fatal
+    assert swallowed["A"].adapter._peers["C"].match == swallowed["A"].last, "the leader counts on it"
+    assert not swallowed["C"].machine.commands

@@ -141,7 +141,9 @@ def outcomes(
     if workers == 0:
         yield from (play(**job) for job in jobs)
         return
-    with closing(crew.Crew(player or crew.command_of(played), workers, limit_s).run(jobs)) as all_done:
+    with closing(
+        crew.Crew(player or crew.command_of("tests.sim.campaign", "played"), workers, limit_s).run(jobs)
+    ) as all_done:
         for done in all_done:
             if done.trouble:
                 yield Outcome(done.job["seed"], failure=f"the process that played it: {done.trouble}\n")

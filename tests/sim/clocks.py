@@ -26,9 +26,14 @@ class Stamp:
 
 
 class Pace:
-    """Sees the stamps of accepted batches, in log order."""
+    """Sees the stamps of accepted batches, in log order.
+
+    Attributes:
+        last: the newest.
+    """
 
     def __init__(self) -> None:
+        self.last: Stamp | None = None
         self._first: Stamp | None = None
         self._slow_ms = 0.0
         self._real_s = 0.0
@@ -39,6 +44,7 @@ class Pace:
         Raises:
             Violation: time ran faster than real time; or lost some within one epoch, in which nothing excuses it.
         """
+        self.last = stamp
         first = self._first
         if first is None or first.epoch != stamp.epoch:
             self._first = first = stamp

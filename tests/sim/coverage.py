@@ -20,7 +20,7 @@ ON_NODES = (
 """Each should have met a leader and a follower while somebody held a lease."""
 ELSEWHERE = (
     "crash everywhere", "power cut everywhere", "pause worker", "cut worker", "reset", "lose", "slow link", "drift", "wall clock step",
-    "overload", "handover", "calm pause", "calm isolation",
+    "overload", "handover", "calm pause", "calm isolation", "ran ahead",
 )  # fmt: skip
 NOT_MADE = ("membership change: the raft adapter has none yet", "restore from a backup: the server has none yet")
 

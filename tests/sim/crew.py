@@ -161,12 +161,9 @@ class Crew:
         results.put(None)
 
 
-def command_of(function: Callable[[Job], Any]) -> list[str]:
-    """What runs a child that does this, a function of a module."""
-    code = (
-        f"from tests.sim import crew; from {function.__module__} import {function.__qualname__} as do; crew.serve(do)"
-    )
-    return [sys.executable, "-c", code]
+def command_of(module: str, function: str) -> list[str]:
+    """What runs a child that does this."""
+    return [sys.executable, "-c", f"from tests.sim import crew; from {module} import {function} as do; crew.serve(do)"]
 
 
 def serve(do: Callable[[Job], Any]) -> None:

@@ -32,6 +32,7 @@ class Faults:
         ]  # fmt: skip
         self._kinds += [(fault.weight, partial(fault.play, world, self.count)) for fault in registry.FAULTS]
         self._calm: list[Kind] = [partial(plots.calm, world, self.count, pause=pause) for pause in (True, False)]
+        self._calm.append(partial(plots.ran_ahead, world, self.count))
 
     async def run(self, until: float) -> None:
         """First one in quiet, as only then it is known what must not come of it; then all sorts."""

@@ -41,11 +41,12 @@ def hunt(names: list[str], seeds: int, cores: int) -> Iterator[tuple[str, tuple[
     """Each mutant once: as soon as it is found, or at the end. All mutants get their first seeds before any gets more."""
     left = dict.fromkeys(names)
     jobs = ({"name": name, "seed": seed} for seed in range(seeds) for name in names if name in left)
-    with closing(crew.Crew(crew.command_of(work), cores, SEED_LIMIT_S).run(jobs)) as all_done:
+    with closing(crew.Crew(crew.command_of("tests.sim.hunt", "work"), cores, SEED_LIMIT_S).run(jobs)) as all_done:
         for done in all_done:
             name = done.job["name"]
-            # A process that dies or hangs shows the mutant too.
-            found = (done.job["seed"], done.trouble) if done.trouble else done.answer
+            if done.trouble:
+                raise RuntimeError(f"seed {done.job['seed']} of {name!r}: {done.trouble}")
+            found = done.answer
             if found is not None and name in left:
                 del left[name]
                 yield name, (found[0], found[1])

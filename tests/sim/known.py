@@ -39,25 +39,69 @@ FOUND_AT: dict[str, int] = {
     "consistent read from memory": 8,
     "leader counts itself before its sync": 8,
     "without startup": 3,
+    "without stepdown": 0,
+    "queue kept after the reign": 11,
+    "retry answered without remaining": 8,
 }
 
-ELSEWHERE: dict[str, str] = {
-    "unsealed requests of a gone connection kept": "the queue keeps the order of arrival, so an older copy is sealed before "
-    "anything newer of the same client, and asks for the same by the same id; `tests/wire/` shows that they are dropped",
-    "without trim": "appends come in order, and an acknowledgement never moves the leader back (Forward): "
-    "`tests/raft/test_schedule_log.py`, s02, s10",
-    "without snapseq": "a snapshot that was put together wrongly has another checksum and is fetched again (FailStop): "
-    "`tests/raft/test_schedule_snapshot.py`, s05",
-    "without voteid": "one connection per peer, in order, brings each answer once: `tests/raft/test_schedule_votes.py`, s15",
-    "without oneconn": "the net keeps one connection per peer already (`tests/net/test_one_connection.py`), and Trim stands behind it: "
-    "`tests/raft/test_schedule_log.py`, s10",
-    "without ackterm": "not found in 52 seeds: needs an answer that outlives two elections on a connection that lives: "
-    "`tests/raft/test_schedule_log.py`, s03",
-    "without snapkeep": "not found in 28 seeds: needs the same snapshot twice, the second time after newer entries: "
-    "`tests/raft/test_schedule_snapshot.py`, s04",
-    "without snapseq and failstop": "not found in the first seeds; search it further: "
-    "`tests/raft/test_schedule_snapshot.py`, s05",
-    "without backtrack": "not found in 31 seeds; search it further: `tests/raft/test_schedule_log.py`, s11",
-    "without stepdown": "not found in 28 seeds; search it further: check-quorum and pre-vote end an old reign too, only later: "
-    "`tests/raft/test_schedule_votes.py`",
+LOG, SNAPSHOT, VOTES = (f"tests/raft/test_schedule_{what}.py" for what in ("log", "snapshot", "votes"))
+
+ELSEWHERE: dict[str, tuple[str, str]] = {
+    "unsealed requests of a gone connection kept": (
+        "the queue keeps the order of arrival: an older copy is sealed before anything newer of the same client, and asks for the same by "
+        "the same id",
+        "tests/wire/test_queue.py::test_drop_forgets_one_connections_operations_only",
+    ),
+    "without trim": (
+        "appends come in order, and an acknowledgement never moves the leader back (Forward); with both left out entries vanish",
+        f"{LOG}::test_s02_entries_under_way_are_not_cut__I9",
+    ),
+    "without forward": (
+        "what is sent again agrees, and only what conflicts is cut off (Trim); with both left out entries vanish",
+        f"{LOG}::test_s02_entries_under_way_are_not_cut__I9",
+    ),
+    "without snapseq": (
+        "a snapshot that was put together wrongly has another checksum and is fetched again (FailStop); with both left out the leader "
+        "counts on a node that has another state",
+        f"{SNAPSHOT}::test_s05_pieces_of_two_snapshots_never_mix__I9",
+    ),
+    "without snapseq and failstop": (
+        "needs half a snapshot of one leader and the rest of another's of the same node",
+        f"{SNAPSHOT}::test_s05_pieces_of_two_snapshots_never_mix__I9",
+    ),
+    "without failstop": (
+        "needs a snapshot that its maker could write and its receiver cannot read, or pieces that were mixed (SnapSeq)",
+        "tests/raft/test_schedule_transfer.py::test_what_was_not_loaded_is_not_acknowledged__I9",
+    ),
+    "without snapkeep": (
+        "needs the same snapshot twice, the second time after newer entries, which one connection per peer does not give (OneConn); with "
+        "both left out entries vanish",
+        f"{SNAPSHOT}::test_s04_a_snapshot_keeps_what_follows_it__I9",
+    ),
+    "without oneconn": (
+        "the net keeps one connection per peer already (`tests/net/test_one_connection.py`), and Trim stands behind it; with both left "
+        "out entries vanish",
+        f"{LOG}::test_s10_an_old_connection_changes_nothing__I9",
+    ),
+    "without voteid": (
+        "one connection per peer, in order, brings each vote once; a copy that is delivered by hand makes two leaders",
+        f"{VOTES}::test_s15_a_vote_counts_once__election_safety",
+    ),
+    "without ackterm": (
+        "needs an answer that outlives two elections on a connection that lives, and more entries under way than the server's one",
+        f"{LOG}::test_s03_an_answer_counts_in_its_own_term__I9",
+    ),
+    "without backtrack": (
+        "needs a tail of several entries that conflict, and several appends under way; the server has one entry under way at a time",
+        f"{LOG}::test_s11_a_conflicting_tail_is_resolved_at_once",
+    ),
+    "without poison": (
+        "no command fails: the table's `apply` is total (I7)",
+        "tests/raft/test_node.py::test_s17_a_command_that_fails_stops_the_node_once",
+    ),
+    "without latetimers": (
+        "whoever stands too early is not voted for (PreVote, Stickiness); with all three left out each pause costs a term",
+        f"{VOTES}::test_r5_twenty_pauses_of_a_follower_change_no_term",
+    ),
 }
+"""What the simulation does not show, why, and the test that shows it by hand."""

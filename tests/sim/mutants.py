@@ -12,14 +12,16 @@ from unittest.mock import patch
 
 from cluster.client.link import Link
 from cluster.client.wire import Wire
+from cluster.opcodes import Status
 from cluster.raft.quorum import Quorum
 from cluster.server import server as server_module
+from cluster.server.batcher import Batcher
 from cluster.server.clients import Session, Sessions
 from cluster.server.control import Control
 from cluster.server.server import Server
 from cluster.server.timekeeper import TimeKeeper
 from tests.sim.model_table import in_place
-from tests.table.model import Lease, Model
+from tests.table.model import Lease, Model, Terms
 from tests.table.mutants import ExtensionShortens, JoiningDoesNotRenew, LiveUntilSwept
 from tests.table.packing import HEADER
 
@@ -125,6 +127,19 @@ class AnyToken(Model):
         return next(iter(self.occupants(name)), None)
 
 
+class RetryWithoutRemaining(Model):
+    """Who asks again is told the whole lease time, not what is left of it."""
+
+    def obtain(self, names: list[bytes], terms: Terms) -> list[Any]:
+        answer = super().obtain(names, terms)
+        if answer[0] == Status.OK:
+            answer = [
+                answer[0],
+                [[token, slot, max(left, terms.lease_ms), *more] for token, slot, left, *more in answer[1]],
+            ]
+        return answer
+
+
 class TokensFromTheLiving(Model):
     """After a restart from a snapshot the next token is the one after the largest that is still there."""
 
@@ -161,6 +176,16 @@ def _replaced_is_heard(stock: Any) -> Any:
         stock(self, connection)
 
     return add
+
+
+def _queue_outlives_reign(stock: Any) -> Any:
+    def close(self: Any, queued: bytes, flying: bytes) -> None:
+        self.intake.epoch = 0
+        sealed, self._flying = self._flying, None
+        if sealed is not None:
+            self._hand_out(sealed.refuse(flying))
+
+    return close
 
 
 @contextmanager
@@ -208,10 +233,12 @@ MUTANTS: dict[str, Mutant] = {
     "extension that shortens": _table(ExtensionShortens),
     "expiry judged by the sweep": _table(ExpiryBySweep),
     "stale token accepted": _table(AnyToken),
+    "retry answered without remaining": _table(RetryWithoutRemaining),
     "tokens used again after a restart": _table(TokensFromTheLiving),
     "requests of another epoch accepted": replaced(Control, "_answer", _any_epoch),
     "replaced connection heard": replaced(Sessions, "add", _replaced_is_heard),
     "unsealed requests of a gone connection kept": unsealed_is_kept,
+    "queue kept after the reign": replaced(Batcher, "close", _queue_outlives_reign),
     "waiter proposed unheard": replaced(Control, "alive", lambda stock: lambda self, waiter: True),
     "answers from memory without a fresh majority": replaced(
         Quorum, "has_fresh_majority", lambda stock: lambda self: self.is_leader

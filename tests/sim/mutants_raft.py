@@ -22,7 +22,7 @@ from cluster.raft.node import RaftNode
 from cluster.raft.receiving import AckTerm, OneConn, StepDown
 from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
 from cluster.raft.startup import Startup
-from cluster.raft.timers import Timers
+from cluster.raft.timers import LateTimers, Timers
 from cluster.storage import meta, storage
 from tests.raft import variants
 from tests.sim.mutants import Mutant, replaced
@@ -145,6 +145,7 @@ MUTANTS: dict[str, Mutant] = {
     "apply twice": replaced(Poison, "_hand_over", _twice),
     "last command of the snapshot applied again": replaced(Startup, "_begin_from_disk", _last_one_again),
     "without trim": _without(Trim, variants.CutsAfterPrev),
+    "without forward": _without(Forward, variants.NextGoesBack),
     "without trim and forward": _all_without({Trim: variants.CutsAfterPrev, Forward: variants.NextGoesBack}),
     "without snapseq and failstop": _all_without(
         {SnapSeq: variants.TakesEveryPiece, FailStop: variants.SwallowsBadSnapshots}
@@ -153,6 +154,9 @@ MUTANTS: dict[str, Mutant] = {
     "without snapcommit": _without(SnapCommit, variants.CommitsToItsEnd),
     "without snapkeep": _without(SnapKeep, variants.ClearsLog),
     "without snapseq": _without(SnapSeq, variants.TakesEveryPiece),
+    "without failstop": _without(FailStop, variants.SwallowsBadSnapshots),
+    "without poison": _without(Poison, variants.TriesForEver),
+    "without latetimers": _without(LateTimers, variants.NeverLate),
     "without startup": _without(Startup, variants.StartsEmpty),
     "without ackterm": _without(AckTerm),
     "without stepdown": _without(StepDown),

@@ -22,6 +22,8 @@ from tests.sim.clocks import Pace, Stamp
 from tests.sim.violation import Violation
 from tests.table.invariants import Witness
 
+BELIEF_SLACK_S = 0.002
+"""Stamps are whole milliseconds."""
 _ENDS = (Event.EXPIRED, Event.FREED, Event.VACATED, Event.ABANDONED)
 
 
@@ -139,6 +141,18 @@ class Observer:
         """A client was told of a grant: it must be in the log that all agree on (I9)."""
         if self._granted.get(token) != name.encode():
             raise Violation(f"a client was granted {name!r} with token {token}, which no log has (I9)")
+
+    def believed(self, holder: str, token: int, left_s: float) -> None:
+        """A holder counts on a lease for so long: no longer than until the raft leader, going on as it does, may grant it (I8)."""
+        lease, stamp = self._witness.before.leases.get(token), self._pace.last
+        if lease is None or stamp is None:
+            return
+        passed_s = self._clock() - stamp.real_s
+        until_s = (self._witness.before.ends(lease) - stamp.time_ms) / 1000 - passed_s
+        if left_s > until_s + BELIEF_SLACK_S:
+            raise Violation(
+                f"{holder} counts on token {token} for {left_s:.4f} s, and {lease.name!r} may be granted to others in {until_s:.4f} s (I8)"
+            )
 
     def refused(self, asked_at: float, answer: list[Any]) -> None:
         """A client was told that a name is held: it must have been so at some time since the client asked."""

@@ -20,7 +20,7 @@ STEP_DOWN_S = 1.5
 """Two election timeouts and a heartbeat."""
 
 
-async def _leader(world: World, within_s: float) -> SimNode | None:
+async def find_leader(world: World, within_s: float) -> SimNode | None:
     until = world.loop.time() + within_s
     while world.loop.time() < until:
         leader = world.leader()
@@ -33,7 +33,7 @@ async def _leader(world: World, within_s: float) -> SimNode | None:
 async def _hand_to(world: World, target: SimNode) -> bool:
     """Make it the raft leader, if it can be."""
     for _ in range(5):
-        leader = await _leader(world, 1.0)
+        leader = await find_leader(world, 1.0)
         if leader is target:
             return True
         if leader is not None and leader.node is not None:
@@ -44,7 +44,7 @@ async def _hand_to(world: World, target: SimNode) -> bool:
 
 async def sleeping_requests(world: World, count: Count) -> None:
     """What a client has sent sleeps before a node that loses leadership, gets it back, and only then reads it."""
-    first = await _leader(world, 1.0)
+    first = await find_leader(world, 1.0)
     if first is None:
         return
     worker = world.rng.choice(world.workers).name
@@ -64,7 +64,7 @@ async def deposed_leader(world: World, count: Count) -> None:
 
     Answers to it are held up meanwhile, and one of the others may be held up while the second one reigns.
     """
-    first = await _leader(world, 1.0)
+    first = await find_leader(world, 1.0)
     if first is None:
         return
     count("deposed leader", first)
@@ -90,11 +90,11 @@ async def deposed_leader(world: World, count: Count) -> None:
         await restarted(first)
 
 
-def _both_ways(ones: list[str], others: list[str]) -> list[tuple[str, str]]:
+def both_ways(ones: list[str], others: list[str]) -> list[tuple[str, str]]:
     return [pair for one in ones for other in others if one != other for pair in ((one, other), (other, one))]
 
 
-async def _cut_for(world: World, pairs: list[tuple[str, str]], seconds: float) -> None:
+async def cut_for(world: World, pairs: list[tuple[str, str]], seconds: float) -> None:
     for source, target in pairs:
         world.network.cut(source, target)
     await asyncio.sleep(seconds)
@@ -104,13 +104,13 @@ async def _cut_for(world: World, pairs: list[tuple[str, str]], seconds: float) -
 
 async def split_reign(world: World, count: Count) -> None:
     """A leader is left with one client, which asks it all the time; the others go on with another leader."""
-    first = await _leader(world, 1.0)
+    first = await find_leader(world, 1.0)
     if first is None:
         return
     count("split reign", first)
     asker = world.rng.choice(world.workers)
     away = [host.name for host in world.hosts() if host not in (first.host, asker.host)]
-    cutting = asyncio.ensure_future(_cut_for(world, _both_ways([first.name], away), 1.0))
+    cutting = asyncio.ensure_future(cut_for(world, both_ways([first.name], away), 1.0))
     asking = []
     while not cutting.done():
         asking += [asyncio.ensure_future(asker.look_around(name)) for name in NAMES]
@@ -120,17 +120,17 @@ async def split_reign(world: World, count: Count) -> None:
 
 async def quick_restart(world: World, count: Count) -> None:
     """A follower that has just answered its leader starts again at once, and hears only of somebody who wants to be elected."""
-    first = await _leader(world, 1.0)
+    first = await find_leader(world, 1.0)
     others = [node for node in world.nodes if node is not first and node.up]
     if first is None or len(others) < len(world.nodes) - 1:
         return
     count("quick restart", first)
     wants, *rest = world.rng.sample(others, len(others))
-    apart = asyncio.ensure_future(_cut_for(world, _both_ways([first.name], [wants.name]), 1.6))
+    apart = asyncio.ensure_future(cut_for(world, both_ways([first.name], [wants.name]), 1.6))
     await asyncio.sleep(world.rng.uniform(0.5, 0.9))
     for node in rest:
         node.crash()
-    alone = asyncio.ensure_future(_cut_for(world, _both_ways([first.name], [node.name for node in rest]), 0.6))
+    alone = asyncio.ensure_future(cut_for(world, both_ways([first.name], [node.name for node in rest]), 0.6))
     await asyncio.sleep(0.01)
     for node in rest:
         await restarted(node)
@@ -155,15 +155,15 @@ async def power_under_stall(world: World, count: Count) -> None:
 
 async def wiped_and_alone(world: World, count: Count) -> None:
     """A minority misses what the others commit; of those one is wiped, and the rest are gone: whoever is left must not elect."""
-    first = await _leader(world, 1.0)
+    first = await find_leader(world, 1.0)
     if first is None or not all(node.member for node in world.nodes):
         return
     others = world.rng.sample([node for node in world.nodes if node is not first], len(world.nodes) - 1)
     late, wiped, gone = others[: len(world.nodes) // 2], others[-1], [first, *others[len(world.nodes) // 2 : -1]]
     count("wiped and alone", first)
     names = [host.name for host in world.hosts()]
-    pairs = [pair for node in late for pair in _both_ways([node.name], names)]
-    await _cut_for(world, pairs, world.rng.uniform(0.4, 1.0))
+    pairs = [pair for node in late for pair in both_ways([node.name], names)]
+    await cut_for(world, pairs, world.rng.uniform(0.4, 1.0))
     if not all(node.member for node in world.nodes):
         return
     wiped.wipe()
@@ -225,6 +225,32 @@ async def calm(world: World, count: Count, *, pause: bool) -> None:
         world.network.join(source, target)
     if node is not leader:
         await _unmoved(world, leader, term, f"{node.name} was cut off ({kind})")
+
+
+async def ran_ahead(world: World, count: Count) -> None:
+    """A follower is asked to take over, and stands in the next term; nobody hears of it. The leader, in its own, must not lose it."""
+    if not await _all_is_well(world):
+        return
+    leader = world.leader()
+    assert leader is not None
+    assert leader.node is not None
+    node = world.rng.choice([node for node in world.nodes if node is not leader])
+    term = leader.adapter.term
+    count("ran ahead", node)
+    if not leader.node.raft.transfer(f"{node.name}:7001"):
+        return
+    for _ in range(25_000):
+        if node.adapter.term > term:
+            break
+        await asyncio.sleep(0.00002)
+    for other in world.nodes:
+        if other is not node:
+            world.network.reset(node.name, other.name)
+    await asyncio.sleep(4.0)
+    now = world.leader()
+    if now is None or any(other.adapter.term != now.adapter.term for other in world.nodes):
+        terms = {other.name: other.adapter.term for other in world.nodes}
+        world.fail(Violation(f"{node.name} stood for election and nobody heard of it; 4 s later the terms are {terms}"))
 
 
 async def _all_is_well(world: World) -> bool:

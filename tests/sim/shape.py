@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import cluster.node
 import cluster.raft
-from cluster.raft import snapsend
+from cluster.raft import leading, snapsend
 from cluster.server import batcher
 from cluster.storage import open_storage
 
@@ -28,6 +28,7 @@ class Shape:
     piece_bytes: what one message carries of a snapshot.
     segment_bytes: size of a journal segment.
     batch_ops, queue_max: operations in one batch, and waiting for the next.
+    append_entries: entries in one message to a follower.
     """
 
     nodes: int = 3
@@ -38,6 +39,7 @@ class Shape:
     segment_bytes: int = 64 << 10
     batch_ops: int = 10_000
     queue_max: int = 262_144
+    append_entries: int = 512
 
 
 def drawn(rng: random.Random, nodes: int = 0) -> Shape:
@@ -52,6 +54,7 @@ def drawn(rng: random.Random, nodes: int = 0) -> Shape:
         segment_bytes=rng.choice([8 << 10, 64 << 10]),
         batch_ops=rng.choice([10_000, 10_000, 2]),
         queue_max=rng.choice([262_144, 262_144, 6]),
+        append_entries=rng.choice([512, 1]),
     )
 
 
@@ -64,6 +67,7 @@ def dressed(shape: Shape) -> Iterator[None]:
         stack.enter_context(patch.object(cluster.raft, "RaftConfig", config))
         stack.enter_context(patch.object(cluster.node, "open_storage", storage))
         stack.enter_context(patch.object(snapsend, "PIECE_BYTES", shape.piece_bytes))
+        stack.enter_context(patch.object(leading, "APPEND_MAX_ENTRIES", shape.append_entries))
         stack.enter_context(patch.object(batcher, "BATCH_MAX_OPS", shape.batch_ops))
         stack.enter_context(patch.object(batcher, "REQUESTS_QUEUED_MAX", shape.queue_max))
         yield

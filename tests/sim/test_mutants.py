@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
 
@@ -25,6 +26,13 @@ def _quiet() -> Iterator[None]:
 
 def test_every_mutant_is_accounted_for() -> None:
     assert set(ALL) == set(FOUND_AT) | set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("name", sorted(ELSEWHERE))
+def test_what_is_shown_elsewhere_is_there(name: str) -> None:
+    path, _, test = ELSEWHERE[name][1].partition("::")
+    module = import_module(path.removesuffix(".py").replace("/", "."))
+    assert callable(getattr(module, test))
 
 
 def test_the_unbroken_model_runs_clean() -> None:

@@ -69,6 +69,7 @@ class Worker:
             elif isinstance(call, AcquireCall) and answer[0] == Status.HELD:
                 self._refused(call, asked_at, answer)
             replied(wire, call, answer, base)
+            self._count()
 
         def tracking(core: Any, session: Any) -> None:
             self._granted_until[core.token] = core.own_deadline
@@ -79,6 +80,16 @@ class Worker:
             lose(core, reason)
 
         engine.replied, engine._send, engine.track, engine.lose = answered, sending, tracking, losing
+
+    def _count(self) -> None:
+        """After an answer: how long each lease is counted on."""
+        now = self.host.clock()
+        try:
+            for core in list(self._engine.leases.values()):
+                if not core.reason and not core.given_back and core.deadline() > now:
+                    self.world.observer.believed(self.name, core.token, core.deadline() - now)
+        except Violation as violation:
+            self.world.fail(violation)
 
     def _refused(self, call: AcquireCall, asked_at: float, answer: list[Any]) -> None:
         """It will not be asked again: no copy of it may be granted any more."""
