@@ -49,11 +49,13 @@ from cluster.tls import Tls
 from tenure import aio, fenced_sql, identity
 from tenure._futures import ThreadFuture
 from tenure.aio_elector import AsyncLeaderElector, AsyncLeaderGroupElector
+from tenure.aio_latch import AsyncLeaderLatch
 from tenure.context import assert_leader, current_lease, extend_lease
 from tenure.doors import connect, join, local
 from tenure.elector import LeaderElector, LeaderGroupElector
 from tenure.fencing import FencingGate, fencing_headers
 from tenure.future_elector import FutureLeaderElector, FutureLeaderGroupElector
+from tenure.latch import LeaderLatch
 from tenure.options import ElectionOptions, GroupElectionOptions
 from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
 from tenure.thread_elector import ThreadLeaderElector, ThreadLeaderGroupElector
@@ -63,6 +65,7 @@ __all__ = [
     "AsyncCoordinator",
     "AsyncLeaderElector",
     "AsyncLeaderGroupElector",
+    "AsyncLeaderLatch",
     "AsyncLease",
     "AsyncLeaseSet",
     "AsyncRecords",
@@ -84,6 +87,7 @@ __all__ = [
     "LeaderGroupElector",
     "LeaderGroupState",
     "LeaderInfo",
+    "LeaderLatch",
     "LeaderState",
     "Lease",
     "LeaseInfo",

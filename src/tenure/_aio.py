@@ -77,7 +77,7 @@ async def find_holder(run: Run[Any], aio: AsyncCoordinator) -> None:
         log.debug("holder.unknown name=%s error=%s", run.name, error)
 
 
-def keep_private(task: asyncio.Task[None]) -> None:
+def keep_private(task: asyncio.Task[Any]) -> None:
     """Take a child out of ``asyncio.all_tasks``: whoever cancels all tasks, as ``asyncio.run`` does at its end, means its parent.
 
     The parent passes the cancellation on, once. Cancelled by both, the child would be cancelled a second time in its clean-up.
@@ -93,7 +93,7 @@ async def attend(run: Run[Any], lease: AsyncLease, task: asyncio.Task[None], *, 
     Args:
         cancels: cancel the work once when the lease is lost.
     """
-    lost = _Alarm(lease)
+    lost = Alarm(lease)
     try:
         while not task.done():
             try:
@@ -145,7 +145,7 @@ def leave(run: Run[Any], lease: AsyncLease, task: asyncio.Task[None]) -> None:
     task.cancel()
 
 
-class _Alarm:
+class Alarm:
     """A future of this loop that is done when the lease is lost."""
 
     def __init__(self, lease: AsyncLease) -> None:

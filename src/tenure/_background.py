@@ -35,6 +35,8 @@ class Background:
         self._live: dict[RunFuture[Any], Callable[[], bool]] = {}
         self._tasks: dict[RunFuture[Any], asyncio.Task[None]] = {}
         self.workers = Workers("tenure-worker")
+        # What else goes on here until it is closed, and how that is done.
+        self.closers: dict[object, Callable[[], Coroutine[Any, Any, None]]] = {}
 
     def begin(
         self, drive: Callable[[], Coroutine[Any, Any, None]], ending: Callable[[], T], waits: Callable[[], bool]
@@ -116,7 +118,8 @@ class Background:
         if self._process == process_id():
             runs = list(self._live)
             self.stop_waiting(runs)
-            concurrent.futures.wait(runs, EXIT_S)
+            closing = [self.run(close()) for close in list(self.closers.values())]
+            concurrent.futures.wait([*runs, *closing], EXIT_S)
 
 
 _background: Background | None = None

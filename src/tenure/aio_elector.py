@@ -121,7 +121,15 @@ async def _invoke(
             run.refused = not_awaitable(action, work)
 
 
-class AsyncLeaderElector(OneLeader, Tasks[ElectionOptions]):
+class AsyncOne(OneLeader):
+    """The state of one leader, for tasks."""
+
+    async def state(self, name: str, *, consistent: bool = False) -> LeaderState:
+        """Who leads ``name`` now: see ``LeaderElector.state``."""
+        return self._shown(name, await self._coordinator.aio.state(self._stored(name), consistent=consistent))
+
+
+class AsyncLeaderElector(AsyncOne, Tasks[ElectionOptions]):
     """Run a coroutine function only where its name is granted.
 
     One elector may be used by many tasks and loops. It is not reentrant: a nested call for the same name is an ordinary contender.
@@ -140,10 +148,6 @@ class AsyncLeaderElector(OneLeader, Tasks[ElectionOptions]):
     >>> asyncio.run(main())
     'done'
     """
-
-    async def state(self, name: str, *, consistent: bool = False) -> LeaderState:
-        """Who leads ``name`` now: see ``LeaderElector.state``."""
-        return self._shown(name, await self._coordinator.aio.state(self._stored(name), consistent=consistent))
 
 
 class AsyncLeaderGroupElector(ManyLeaders, Tasks[GroupElectionOptions]):

@@ -309,7 +309,12 @@ class Threads(Blocking):
     many = tenure.ThreadLeaderGroupElector
 
     def start(self, coordinator: Any, name: str, work: Work, *, result: bool = False, **options: Any) -> Call:
-        return FutureCall(self.method(coordinator, result, **options)(name, work.run))
+        elector = self.elector(coordinator, **options)
+        run = elector.run_if_leader_result if result else elector.run_if_leader
+        future = run(name, work.run)
+        # Its thread ends with it.
+        future.to_future().add_done_callback(lambda _: elector.close(limit=0))
+        return FutureCall(future)
 
 
 class LoopThread:

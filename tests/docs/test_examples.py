@@ -34,7 +34,8 @@ def ports_of(group: NodeGroup) -> list[int]:
 def test_every_example_is_run_here() -> None:
     assert set(EXAMPLES) == {"client", "asyncio", "embedded"}
     elsewhere = {name for name in markdown_files() if examples(name)} - {"README.md"}
-    assert elsewhere == {"docs/fencing.md", "docs/security.md"}, "see test_fencing.py, test_security.py"
+    documented = {"docs/electors.md", "docs/fencing.md", "docs/security.md"}
+    assert elsewhere == documented, "each has a test_….py of its own"
 
 
 def run_example(name: str, ports: list[int], directory: Path) -> str:

@@ -16,7 +16,7 @@ import pytest
 from cluster.cli.main import ACTIONS, COMMANDS
 from cluster.cli.options import Parser
 from tests.docs.markdown import anchors, blocks, examples, links, markdown_files
-from tests.house import ROOT
+from tests.house import ROOT, read
 
 pytestmark = pytest.mark.fast
 
@@ -98,3 +98,14 @@ def test_every_option_is_in_the_docs_of_the_command_line_or_explains_itself() ->
         for option in parser.options:
             assert len(option.help) > 10, f"{command} {option.flag}"
             assert option.variable in parser.format_help()
+
+
+def test_every_test_that_the_docs_name_exists() -> None:
+    missing = [
+        f"{line}: {name} in {file}"
+        for line in read("docs/testing.md").splitlines()
+        for file, names in re.findall(r"`(test_\w+\.py)`: ((?:`test_\w+`(?:, )?)+)", line)
+        for name in re.findall(r"`(test_\w+)`", names)
+        if f"def {name}(" not in read(f"tests/contract/{file}")
+    ]
+    assert not missing, missing

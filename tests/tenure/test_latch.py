@@ -1,0 +1,161 @@
+"""Latches: callbacks that misbehave, closes from inside, coordinators that close, loops that end (D3, D9).
+
+Knows: the public latches, a coordinator of one process. Must not know: the rounds of a latch. What holds for every coordinator is in
+tests/contract/test_latch.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+import tenure
+from tenure import AsyncLeaderLatch, ElectionOptions, LeaderLatch, UsageError
+from tests.support import eventually
+
+WITHIN_S = 10.0
+
+
+def is_free(coordinator: Any) -> bool:
+    state = coordinator.state("job", consistent=True)
+    return (state.leader, state.waiters) == (None, 0)
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), SystemExit(3)])
+def test_a_callback_that_raises_is_logged_and_harmless__D9(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def raising(_: Any) -> None:
+        raise error
+
+    with tenure.local() as coordinator:
+        with LeaderLatch(coordinator, on_elected=raising, on_lost=raising) as latch:
+            latch.start("job")
+            assert latch.wait(WITHIN_S)
+        assert is_free(coordinator)
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["latch.callback_raised"] * 2
+
+
+@pytest.mark.parametrize("which", ["on_elected", "on_lost"])
+def test_a_latch_can_be_closed_by_its_own_callbacks(which: str) -> None:
+    over = threading.Event()
+
+    def close(_: Any) -> None:
+        latch.close()
+        over.set()
+
+    callback: dict[str, Any] = {which: close}
+    with tenure.local() as coordinator:
+        latch = LeaderLatch(coordinator, **callback)
+        latch.start("job")
+        if which == "on_lost":
+            assert latch.wait(WITHIN_S)
+            latch.close()
+        assert over.wait(WITHIN_S)
+        eventually(lambda: is_free(coordinator), WITHIN_S)
+        latch.close()
+        assert not latch.wait(0)
+
+
+@pytest.mark.parametrize("which", ["on_elected", "on_lost"])
+def test_an_asyncio_latch_can_be_closed_by_its_own_callbacks(which: str) -> None:
+    async def main(coordinator: Any) -> None:
+        over = asyncio.Event()
+
+        async def close(_: Any) -> None:
+            await latch.close()
+            over.set()
+
+        callback: dict[str, Any] = {which: close}
+        latch = AsyncLeaderLatch(coordinator, **callback)
+        await latch.start("job")
+        if which == "on_lost":
+            assert await latch.wait(WITHIN_S)
+            await latch.close()
+        await asyncio.wait_for(over.wait(), WITHIN_S)
+        await latch.close()
+
+    with tenure.local() as coordinator:
+        asyncio.run(main(coordinator))
+        assert is_free(coordinator)
+
+
+def test_a_closed_coordinator_ends_the_latch_that_leads_and_the_one_that_waits() -> None:
+    told: list[str] = []
+    coordinator = tenure.local()
+    one = LeaderLatch(coordinator, on_lost=lambda lease: told.append("lost"))
+    one.start("job")
+    assert one.wait(WITHIN_S)
+    other = LeaderLatch(coordinator)
+    other.start("job")
+    eventually(lambda: coordinator.state("job").waiters == 1, WITHIN_S)
+    coordinator.close()
+    assert one.wait(WITHIN_S) is False
+    assert other.wait(WITHIN_S) is False
+    assert told == ["lost"]
+    for latch in (one, other):
+        latch.close()
+
+
+def test_a_latch_whose_loop_ends_gives_its_name_back__D3() -> None:
+    told: list[str] = []
+
+    async def main(coordinator: Any) -> None:
+        latch = AsyncLeaderLatch(coordinator, on_lost=lambda lease: told.append("lost"))
+        await latch.start("job")
+        assert await latch.wait(WITHIN_S)
+
+    with tenure.local() as coordinator:
+        # ``asyncio.run`` cancels the latch's task at its end.
+        asyncio.run(main(coordinator))
+        assert told == ["lost"]
+        eventually(lambda: is_free(coordinator), WITHIN_S)
+
+
+def test_a_latch_that_waits_when_its_loop_ends_leaves_nobody_in_line__C4() -> None:
+    async def main(coordinator: Any) -> None:
+        latch = AsyncLeaderLatch(coordinator)
+        await latch.start("job")
+        await asyncio.to_thread(eventually, lambda: coordinator.state("job").waiters == 1, WITHIN_S)
+
+    with tenure.local() as coordinator, tenure.LeaderElector(coordinator).leading("job") as lease:
+        asyncio.run(main(coordinator))
+        eventually(lambda: coordinator.state("job", consistent=True).waiters == 0, WITHIN_S)
+        lease.check()
+
+
+def test_a_wait_that_is_cancelled_leaves_the_latch_alone__rule_5() -> None:
+    async def main(coordinator: Any) -> None:
+        async with AsyncLeaderLatch(coordinator) as latch:
+            lease = await coordinator.aio.acquire("job")
+            await latch.start("job")
+            waiting = asyncio.ensure_future(latch.wait())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await lease.release()
+            assert await latch.wait(WITHIN_S)
+
+    with tenure.local() as coordinator:
+        asyncio.run(main(coordinator))
+        assert is_free(coordinator)
+
+
+def test_an_unusable_node_id_is_refused_at_the_start_and_later_ends_the_latch(caplog: pytest.LogCaptureFixture) -> None:
+    said = ["me", "me", ""]
+    with tenure.local() as coordinator:
+        with pytest.raises(UsageError, match="node_id"):
+            LeaderLatch(coordinator, ElectionOptions(node_id=lambda: "")).start("job")
+        caplog.set_level(logging.WARNING)
+        latch = LeaderLatch(coordinator, ElectionOptions(node_id=iter(said).__next__))
+        latch.start("job")
+        assert latch.wait(WITHIN_S)
+        assert latch.lease is not None
+        assert latch.lease.node_id == "me"
+        latch.close()
+        assert is_free(coordinator)
