@@ -48,6 +48,8 @@ class SecureLayer(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         self._raw = transport
         self._inner.connection_made(self)
+        if self._over:
+            return  # It was called off while it was being connected.
         try:
             self._session.begin()
         except TlsFailure as failure:

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.fast
-
 _SHORTAGE = """
 import asyncio, logging, os, resource, socket, sys
 
@@ -90,6 +88,7 @@ def _run_short(program: str, loop: str) -> str:
     return done.stdout
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("loop", ["fast", "plain"])
 def test_after_a_shortage_of_descriptors_the_door_is_open_again__E14(loop: str) -> None:
     lines = [line.split()[0] for line in _run_short(_SHORTAGE, loop).splitlines()]
