@@ -38,7 +38,7 @@ HANDSHAKE_TIMEOUT_S: Final = 5.0
 TLS_HANDSHAKE_MAX_BYTES: Final = 32 << 10
 # Of all clients of one node together: what they have not read yet, and what they sent that is not complete or not looked at yet.
 CLIENTS_OUTPUT_MAX_BYTES: Final = 64 << 20
-CLIENTS_INPUT_MAX_BYTES: Final = 32 << 20
+CLIENTS_INPUT_MAX_BYTES: Final = 48 << 20
 CONNECTIONS_MAX: Final = 10_000
 UNAUTHENTICATED_MAX: Final = 1_000
 WAIT_MAX_S: Final = 30 * 24 * 3600

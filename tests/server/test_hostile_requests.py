@@ -194,7 +194,7 @@ def test_a_client_that_sends_faster_than_it_can_be_answered_is_closed(monkeypatc
 
 def test_frames_that_are_never_finished_are_bounded_for_all_clients_together__G5() -> None:
     async def work(node: LocalNode) -> None:
-        slow = [await Talker().open(node, b"s%015d" % number) for number in range(40)]
+        slow = [await Talker().open(node, b"s%015d" % number) for number in range(60)]
         honest = await Talker().open(node, b"honest honest...")
         for talker in slow:
             talker.connection.write(FRAME_MAX_BYTES.to_bytes(4, "big") + bytes(FRAME_MAX_BYTES - 1))
