@@ -83,10 +83,12 @@ def exclusive(holds: Sequence[Hold]) -> list[str]:
                     f"slot {later.slot} of {later.name!r}: token {earlier.token} was held at {earlier.held_at:.4f}, when {later.process} "
                     f"had been told of token {later.token} at {later.told:.4f} (I8)"
                 )
-            if earlier.held_at > later.told and min(earlier.max_leaders, later.max_leaders) == 1:
-                wrong.append(
-                    f"{later.name!r}: tokens {earlier.token} and {later.token} were held at once, where one asked for 1 (I1)"
-                )
+        beside = [earlier for earlier in holds[:position] if earlier.held_at > later.told]
+        limit = min(hold.max_leaders for hold in (later, *beside))
+        if len(beside) >= limit:
+            wrong.append(
+                f"{later.name!r}: tokens {[hold.token for hold in (*beside, later)]} were held at once, where one asked for {limit} (I1)"
+            )
     return wrong
 
 

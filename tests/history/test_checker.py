@@ -138,6 +138,14 @@ def over_the_limit(t: Teller) -> None:
     t.look("a", 1, True, 5.0)
 
 
+def three_where_one_asked_for_two(t: Teller) -> None:
+    t.grant("a", 1, 1, max_leaders=3)
+    t.grant("b", 2, 2, max_leaders=3)
+    t.grant("c", 3, 0, max_leaders=2)
+    t.look("a", 1, True, 5.0)
+    t.look("b", 2, True, 5.0)
+
+
 def slot_beyond_the_limit(t: Teller) -> None:
     t.grant("a", 1, 1, max_leaders=1)
 
@@ -206,6 +214,7 @@ BAD: dict[Story, str] = {
     earlier_token_later: "I2",
     token_of_another_name_reused: "I2",
     over_the_limit: "I1",
+    three_where_one_asked_for_two: "I1",
     slot_beyond_the_limit: "I1",
     shortened: "I4",
     lost_and_found: "held again",

@@ -47,6 +47,7 @@ class Host:
         self.disks: dict[str, SimDisk] = {}
         self.life = 0
         self.paused = False
+        self.pauses = 0
         self.rate = 1.0
         self.wall_offset_s = 0.0
         self._clock_base = (0.0, self.rng.uniform(10, 10_000))
@@ -87,6 +88,7 @@ class Host:
 
     def pause(self) -> None:
         self.paused = True
+        self.pauses += 1
         self._awake.clear()
 
     def resume(self) -> None:

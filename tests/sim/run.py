@@ -9,7 +9,7 @@ import asyncio
 import gc
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from tests.sim.violation import Violation
 from tests.sim.world import World
 
 TASKS_PER_WORKER = 3
+WORK_ENDS_S = 60.0
+"""The longest wait, and a job that holds its lease for long."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,15 @@ def _no_collection() -> Iterator[None]:
         gc.collect()
 
 
+async def _all_told(working: Sequence[asyncio.Future[None]]) -> None:
+    """Liveness: whoever still waits is served or told."""
+    done, late = await asyncio.wait(working, timeout=WORK_ENDS_S)
+    for task in done:
+        task.result()
+    if late:
+        raise Violation(f"{len(late)} clients were neither served nor told {WORK_ENDS_S:g} s after the last fault")
+
+
 async def _play(world: World, faults: Faults, seconds: float) -> None:
     await world.begin()
     until = world.loop.time() + seconds
@@ -92,7 +103,7 @@ async def _play(world: World, faults: Faults, seconds: float) -> None:
     try:
         await faults.run(until)
         await faults.mend()
-        await asyncio.gather(*working)
+        await _all_told(working)
         await world.settle()
         await world.serve_everybody()
     finally:

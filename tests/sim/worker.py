@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from typing import TYPE_CHECKING, Any
 
 from cluster.client import Coordinator, TcpDoor
@@ -23,6 +24,8 @@ from tests.sim.violation import Violation
 if TYPE_CHECKING:
     from tests.sim.world import World
 
+TOLD_SLACK_S = 0.5
+"""Within its wait, its timeout and this, a caller whose process runs is told something."""
 _ENDED = (Status.OK, Status.NOT_HELD)
 
 
@@ -158,6 +161,7 @@ class Worker:
             "lease": arguments["lease_time"],
         }
         number = history.call(self.name, "acquire", names, **about)
+        began, pauses = self.host.clock(), self.host.pauses
         try:
             if len(names) == 1:
                 one = await self.coordinator.aio.acquire(names[0], **arguments)
@@ -167,6 +171,13 @@ class Worker:
         except CoordinationError as error:
             history.returned(number, _result(error))
             raise
+        finally:
+            took_s = self.host.clock() - began
+            bound_s = arguments["wait_time"] + arguments["timeout"] + TOLD_SLACK_S
+            if took_s > bound_s and pauses == self.host.pauses and sys.exc_info()[0] is not asyncio.CancelledError:
+                self.world.fail(
+                    Violation(f"{self.name} was told of {names} after {took_s:.2f} s, bound to {bound_s:.2f} s")
+                )
         counts["granted" if leases else "refused"] += 1
         grants = [[lease.name, lease.slot, lease.token] for lease in leases]
         history.returned(number, "ok" if leases else "no", grants=grants)
