@@ -19,6 +19,7 @@ Two ways, each enough by itself:
 Traceback (most recent call last):
 ...
 cluster.errors.FencedError: 'stock': no row took the write of token 7. stop this work if the row exists: a newer holder has written it
+>>> db.close()
 """
 
 from __future__ import annotations
