@@ -194,7 +194,7 @@ class Records:
             FencedError: the record is bound to another name than the lease's, or the lease's token is not a live one. Nothing was changed.
             VersionConflictError: the record has another version. Nothing was changed.
             Unavailable: it did not happen, or a limit of the cluster is reached.
-            Indeterminate: no answer in time, and it may have been written. It will not be written any more after this.
+            Indeterminate: no answer in time, and it may have been written, or may still be in a moment; it is not asked again.
             UsageError: a bad argument, a closed coordinator, a forked child. Nothing was sent.
         """
         record: Record = self._ask(self._requests.put, key, value, lease, expected_version, timeout)

@@ -15,6 +15,7 @@ from math import inf
 from tests.history.calls import Call, Hold, read_calls, read_holds
 from tests.history.counter import lost_increments
 from tests.history.record import Record
+from tests.history.records import check_records
 
 CLOCK_SLACK_S = 0.02
 """A holder's clock may change its rate within the declared bound between two looks; less than this, a second, is not a shortening."""
@@ -32,6 +33,7 @@ def check(events: Sequence[Record]) -> list[str]:
     wrong += tokens_rise(holds.values())
     wrong += handles_keep(holds.values())
     wrong += lost_increments(events)
+    wrong += check_records(calls.values())
     reads = [call for call in calls.values() if call.op == "read" and call.result == "ok"]
     for name in sorted({hold.name for hold in holds.values()} | {call.names[0] for call in reads}):
         mine = sorted((hold for hold in holds.values() if hold.name == name), key=lambda hold: hold.token)

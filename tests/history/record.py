@@ -7,7 +7,7 @@ One clock must serve all clients of a history (that of the simulation, or of one
 - ``call``: ``id``, ``process``, ``op`` (acquire, extend, release, read), ``names``, and what was asked for.
 - ``return``: ``id``, ``result``: ``ok``; ``no`` (refused: held, or others wait); ``fail`` (it certainly did not happen); ``unknown``.
   An acquire that is ok has ``grants``, ``[[name, slot, token], …]``; a read that is ok has ``slots``, ``[[slot, token], …]``. A call
-  without a return is unknown.
+  without a return is unknown. For the calls ``put`` and ``get`` see ``records``.
 - ``look``: ``process``, ``token``, ``held``: whether its holder could act on it at this moment; ``left``: for how long, as it counts.
 """
 

@@ -39,6 +39,10 @@ class ModelTable(Model):
     def session_count(self) -> int:
         return len(self.sessions)
 
+    def record(self, key: bytes) -> tuple[bytes, int, int, bytes] | None:
+        found = self.records.get(key)
+        return None if found is None else (found.name, found.version, found.token, found.value)
+
     def next_deadline(self) -> int:
         return views.next_deadline(self)
 

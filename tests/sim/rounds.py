@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from tests.sim import records
 from tests.sim.kinds import Work
 
 if TYPE_CHECKING:
@@ -66,4 +67,5 @@ async def hold(worker: Worker, lease: Any, arguments: dict[str, Any]) -> None:
 WORK: tuple[Work, ...] = (
     Work("contend", 0.9, contend),
     Work("read", 0.1, read),
+    *records.WORK,
 )
