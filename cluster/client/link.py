@@ -20,6 +20,7 @@ from cluster.client.door import Door
 from cluster.client.seek import Seek
 from cluster.client.wire import Wire
 from cluster.errors import CoordinationError
+from cluster.limits import MEMBERS_MAX
 from cluster.opcodes import Op, Push, Status
 from cluster.ports import Connection, Env, Handle, Hello, Welcome
 
@@ -171,7 +172,7 @@ class Link:
         if wire is not self.wire:
             return
         if push[0] == Push.MEMBERS and len(push) >= 2 and type(push[1]) is list:
-            self._seek.learn([address for address in push[1] if type(address) is str])
+            self._seek.learn([address for address in push[1][:MEMBERS_MAX] if type(address) is str])
             return
         if push[0] != Push.LEADER:
             self._owner.pushed(push)

@@ -244,7 +244,9 @@ class Membership(Leading, Following):
 
     def told_of_removal(self, by: str, text: str) -> None:
         """A peer that was called says that this node is no member any more."""
-        if self._member and self._is_listed() and by in self._members:
+        # The removal may be in this log already, and nobody is left who would say that it is committed.
+        was_one = self._member and self._config.node_id in self._lists[0].names
+        if was_one and any(by in each.names for each in self._lists):
             self._removed(f"{by} says: {text}")
 
 

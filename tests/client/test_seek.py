@@ -37,6 +37,15 @@ def test_a_second_attempt_starts_only_when_the_first_takes_long() -> None:
     assert DIALS_MAX == 2
 
 
+def test_members_that_are_named_are_dialled_too_and_forgotten_when_they_are_none_any_more() -> None:
+    search = seek()
+    search.learn(["b:1", "d:1", "e:1"])
+    dialled = {search.next(float(turn), "", ())[0] for turn in range(10)}
+    assert dialled == {*NODES, "d:1", "e:1"}, "those that were given are asked as before"
+    search.learn(["b:1"])
+    assert {search.next(20.0 + turn, "", ())[0] for turn in range(10)} == set(NODES)
+
+
 def test_the_named_leader_is_dialled_at_once() -> None:
     search = seek()
     (first,) = search.next(0.0, "", ())

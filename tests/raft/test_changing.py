@@ -90,6 +90,18 @@ def test_a_node_that_was_removed_while_it_was_away_learns_it_when_it_calls() -> 
     assert w["A"].raft.term == term
 
 
+def test_a_node_that_has_its_removal_in_the_log_and_not_its_commit_learns_it_too() -> None:
+    w = grown()
+    change(w, "A", "remove", "C")
+    w.flow("A", "C")
+    w.isolate("C")
+    exchange(w, "A", "B")
+    assert members(w, "C") == "AB"
+    assert not w["C"].fatal
+    assert not w.let_in("C", "B")
+    assert "B says: node C was removed from its raft group" in w["C"].fatal[0]
+
+
 def test_a_removed_node_with_its_old_directory_stays_out() -> None:
     w = grown()
     change(w, "A", "remove", "C")

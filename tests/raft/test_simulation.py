@@ -14,11 +14,12 @@ from cluster.raft.adapter import Adapter
 from cluster.raft.commit import SnapCommit
 from cluster.raft.elections import PreVote, Stickiness
 from cluster.raft.engine import LEADER
+from cluster.raft.members import KeepsMembers
 from cluster.raft.peer import Peer
 from cluster.raft.startup import Startup
 from tests.raft.profiles import PROFILES
 from tests.raft.sim import run_seed
-from tests.raft.variants import CommitsToItsEnd, StartsEmpty, variant
+from tests.raft.variants import CommitsToItsEnd, StartsEmpty, TakesTheListItIsTold, variant
 
 SEEDS = 25
 SEEDS_WITH_CHANGES = 6
@@ -110,6 +111,7 @@ BROKEN: list[tuple[Any, str, set[str]]] = [
     (variant({SnapCommit: CommitsToItsEnd}), "base", {"StateMachineSafety"}),
     (variant({Startup: StartsEmpty}), "storm", {"LeaderCompleteness", "AckedLost", "Stuck"}),
     (variant({Stickiness: None, PreVote: None}), "quiet", {"LeaseViolated"}),
+    (variant({KeepsMembers: TakesTheListItIsTold}), "members1", {"WronglyRemoved", "LeaderCompleteness", "StateMachineSafety"}),
 ]
 
 

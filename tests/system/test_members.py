@@ -173,6 +173,12 @@ def test_the_command_line_adds_removes_and_transfers(tmp_path: Path) -> None:
             assert done.returncode == 2
             assert f"members remove {first}: {first} is the last member. a raft group cannot be empty" in done.stderr
             assert run(group, "transfer").returncode == 2
+            group.nodes[0].stop()
+            offline = ["recover", "--listen", first, "--single", "--data-dir", str(group.nodes[0].data_dir), "--json"]
+            done = subprocess.run(
+                [sys.executable, "-m", "cluster", *offline], capture_output=True, text=True, timeout=90, cwd=ROOT, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, ""), "entries that name the members are no commands of the table"
         finally:
             newcomer.kill()
 
