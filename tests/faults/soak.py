@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import tenure
 from tests.faults.support_crew import CrewMember, at_work, diaries
 from tests.faults.support_diary import merged
 from tests.faults.support_group import LinkedGroup
@@ -123,7 +124,7 @@ def soak(directory: Path, seconds: float, seed: int) -> Verdict:
         _equip(storm, directory, stack, verdict)
         stack.enter_context(group)
         try:
-            with at_work(crew, seed):
+            with at_work(crew, seed), tenure.connect(group.endpoints) as storm.asking:
                 _wait_for_grants(crew)
                 _run(storm, time.monotonic() + seconds)
                 # The faults are over: every worker gets its turn, and ends when it is told to.

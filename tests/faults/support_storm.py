@@ -31,6 +31,8 @@ NO_SPACE = "No space left on device"
 STRANGERS = 60
 SPARE_DESCRIPTORS = 12
 ALL_KILLED = "all nodes killed"
+WORKER_STOPPED = "worker stopped"
+LOOKS_MAX = 30
 STEPS_S = (-3600, 0, 3600)
 
 
@@ -39,13 +41,14 @@ class EndedByItself(AssertionError):
 
 
 class Storm:
-    """Draws faults from ``rng``, one or two at a time. ``counts``: how often each came, and in which role it met whom."""
+    """Draws faults from ``rng``, up to three at a time. ``counts``: how often each came, and in which role it met whom."""
 
     def __init__(
         self, group: LinkedGroup, crew: Sequence[CrewMember], names: Sequence[str], rng: random.Random
     ) -> None:
         self.group = group
         self.crew = crew
+        self.asking: tenure.Coordinator | None = None
         self.disks: Mapping[NodeProcess, SmallDisk] = {}
         self.clocks: Sequence[WallClock] = ()
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -62,7 +65,7 @@ class Storm:
             "node stopped": self._stop_node,
             ALL_KILLED: self._kill_all,
             "worker killed": self._kill_worker,
-            "worker stopped": self._stop_worker,
+            WORKER_STOPPED: self._stop_worker,
             "isolated": self._isolate,
             "deaf": self._deaf,
             "mute": self._mute,
@@ -78,13 +81,16 @@ class Storm:
         return found
 
     def blow(self, until: float) -> None:
-        """One round: one or two faults for a while, all put right, and the group serves again before this returns."""
+        """One round: one to three faults for a while, all put right, and the group serves again before this returns."""
         self._leader = self.group.leader(READY_WITHIN_S)
         self._struck = set()
         faults = self.faults()
         chosen = self._rng.sample(sorted(faults), self._rng.choice((1, 1, 2)))
         if ALL_KILLED in chosen:
             chosen = [ALL_KILLED]
+        if WORKER_STOPPED not in chosen and self._rng.random() < 0.6:
+            # First, while it is known who holds: what only the gate guards against is a stop between looking and writing.
+            chosen.insert(0, WORKER_STOPPED)
         with ExitStack() as stack:
             for name in chosen:
                 stack.enter_context(faults[name]())
@@ -120,20 +126,24 @@ class Storm:
         return node
 
     def _member(self, what: str) -> CrewMember:
-        """A worker; one that holds its name as often as any other."""
+        """A worker: mostly the one that holds a name at this very moment."""
         free = [member for member in self.crew if member not in self._struck]
-        holders = {self._holder(name) for name in self._names}
-        holding = [member for member in free if member.me in holders]
-        holds = bool(holding) and self._rng.random() < 0.7
-        member = self._rng.choice(holding if holds else free)
+        holder = self._holder()
+        holding = [member for member in free if member.me == holder]
+        holds = bool(holding) and self._rng.random() < 0.8
+        member = holding[0] if holds else self._rng.choice(free)
         self._struck.add(member)
-        self.counts[what, "holder" if member.me in holders else "contender"] += 1
+        self.counts[what, "holder" if holds else "any worker"] += 1
         return member
 
-    def _holder(self, name: str) -> str | None:
-        with contextlib.suppress(tenure.CoordinationError), tenure.connect(self.group.endpoints, timeout=1.0) as asking:
-            state = asking.state(name)
-            return state.leader.node_id if state.leader is not None else None
+    def _holder(self) -> str | None:
+        """Who holds one of the names; None: nobody was seen to, or nobody can say."""
+        assert self.asking is not None
+        with contextlib.suppress(tenure.CoordinationError):
+            for _ in range(LOOKS_MAX):
+                state = self.asking.state(self._rng.choice(self._names), timeout=1.0)
+                if state.leader is not None:
+                    return state.leader.node_id
         return None
 
     # What.
@@ -176,7 +186,7 @@ class Storm:
 
     @contextmanager
     def _stop_worker(self) -> Iterator[None]:
-        member = self._member("worker stopped")
+        member = self._member(WORKER_STOPPED)
         member.stop()
         yield
         member.go_on()
