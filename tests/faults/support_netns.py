@@ -63,6 +63,8 @@ class Network:
             self._hub("link", "set", "bridge", "up")
             for address in self.addresses:
                 self._add(address)
+            # How the nodes are started.
+            _ip("netns", "exec", self.hub, "true")
         except BaseException:
             self.remove()
             raise
