@@ -13,7 +13,7 @@ from tests.support import eventually
 
 LEASE_S = 1.0
 LAG_S = 0.8
-ROUNDS = 10
+ROUNDS = 5
 
 
 def test_reads_by_a_lagging_follower__E16(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_node_that_hears_nobody_deposes_nobody__E3(group: LinkedGroup) -> None
     deaf = group.other_than(leader)[0]
     for node in group.other_than(deaf):
         group.links.block(node.address, deaf.address)
-    wait(2 * LONGEST_S)
+    wait(1.5 * LONGEST_S)
     group.links.heal()
     eventually(lambda: follows(deaf), 20.0, "the deaf one hears again")
     after = own_status(leader)

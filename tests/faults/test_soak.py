@@ -12,7 +12,7 @@ import pytest
 from tests.faults.soak import soak
 from tests.history.record import save
 
-SHORT_S = 10.0
+SHORT_S = 6.0
 LONG_S = 600.0
 
 
