@@ -15,8 +15,6 @@ import pytest
 from tests.cli.support_cli import environ
 from tests.docs.markdown import examples
 
-pytestmark = pytest.mark.fast
-
 PRINTED = {
     "records": [
         r"step 1",
