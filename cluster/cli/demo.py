@@ -180,11 +180,10 @@ class Play:
         self._tell.note(f"takeover in {self._takeover_ms[what]:,} ms: {explained}")
 
     def _raft_leader(self) -> Actor | None:
-        from cluster.cli.door import open_coordinator
+        from cluster.client import connect
 
-        found = argparse.Namespace(connect=tuple(self._stage.addresses), secret_file=None, timeout=1.0)
         try:
-            with open_coordinator(found) as coordinator:
+            with connect(self._stage.addresses, timeout=1.0) as coordinator:
                 status = coordinator.status()
         except CoordinationError:
             return None

@@ -11,10 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from cluster.cli.door import open_coordinator
 from cluster.cli.leash import hold
 from cluster.cli.runs import RunLog
-from cluster.client import Lease
+from cluster.client import Lease, connect
 from cluster.errors import CoordinationError
 
 _LOOK_S = 0.02
@@ -52,14 +51,12 @@ def main() -> int:
     parser.add_argument("--run", required=True, type=float)
     parser.add_argument("--wait", required=True, type=float)
     args = parser.parse_args()
-    args.connect = tuple(args.connect.split(","))
-    args.secret_file, args.timeout = None, 5.0
     worker = Worker()
     signal.signal(signal.SIGTERM, worker.stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     hold()
     log = RunLog(args.log)
-    with open_coordinator(args) as coordinator:
+    with connect(args.connect) as coordinator:
         while not worker.stopped:
             try:
                 lease = coordinator.acquire(args.name, lease_time=args.lease, wait_time=args.wait, auto_extend=True)
