@@ -1,7 +1,8 @@
 """A program under test that comes to its end while runs of the forms that do not block are under way.
 
-Usage: ``program_detached ADDRESS NAME FORM SECONDS`` with a form of ``FORMS``. Its action prints ``begun``, and ``ended`` so many
-seconds after the program's own end has begun. ``waiting`` is printed once a second run stands in line, and then the program is over.
+Usage: ``program_detached ADDRESS NAME FORM SECONDS`` with a form of ``FORMS``, or ``latch``. Its action prints ``begun``, and ``ended``
+so many seconds after the program's own end has begun. ``waiting`` is printed once a second run stands in line; then the program is
+over.
 """
 
 from __future__ import annotations
@@ -48,8 +49,18 @@ FORMS: dict[str, tuple[Any, Any]] = {
 }
 
 
+def latch(coordinator: tenure.Coordinator) -> None:
+    leading = tenure.LeaderLatch(coordinator, on_lost=lambda lease: say("ended"))
+    leading.start(sys.argv[2])
+    if leading.wait(60):
+        say("waiting")
+
+
 def main() -> None:
     coordinator = tenure.connect(sys.argv[1])
+    if sys.argv[3] == "latch":
+        latch(coordinator)
+        return
     kind, action = FORMS[sys.argv[3]]
     elector = kind(coordinator, tenure.ElectionOptions(wait_time=60, lease_time=3, auto_extend=True))
     elector.run_if_leader(sys.argv[2], action)

@@ -18,6 +18,7 @@ import pytest
 
 import tenure
 from tenure import ElectionOptions, FutureLeaderElector, Lease, NotLeaderError, ThreadLeaderElector, UsageError
+from tenure._futures import RunFuture
 from tests.support import eventually
 
 WITHIN_S = 10.0
@@ -77,6 +78,18 @@ def test_a_future_that_is_done_cannot_be_cancelled(futures: Any) -> None:
     assert outer.result(WITHIN_S) == "value"
     assert not outer.cancel()
     assert outer.result() == "value"
+
+
+def test_a_run_that_is_given_up_in_its_last_moment_ends_cancelled__rule_5() -> None:
+    calls: list[str] = []
+    late: RunFuture[str] = RunFuture(lambda: calls.append("called off"))
+    # Its work has ended with a value; nobody has been told yet.
+    assert late.cancel()
+    late.settle(lambda: "value")
+    assert (late.cancelled(), late.cancel(), calls) == (True, True, ["called off"])
+    over: RunFuture[str] = RunFuture(lambda: calls.append("too late"))
+    over.settle(lambda: "value")
+    assert (over.cancel(), over.result(), calls) == (False, "value", ["called off"])
 
 
 def test_an_inner_future_that_others_cancel_cancels_the_outer__rule_3(coordinator: Any, futures: Any) -> None:

@@ -140,6 +140,15 @@ def test_the_end_of_the_interpreter_lets_short_work_end_and_frees_its_name__D3(
         assert node.coordinator.state(name, consistent=True).waiters == 0
 
 
+def test_the_end_of_the_interpreter_closes_a_latch__D3(node: Node, tmp_path: Path) -> None:
+    with Program(node, "exit-latch", "latch", tmp_path, 0.0, "program_detached") as program:
+        assert program.process.wait(ENDS_WITHIN_S) == 0
+        assert program.said() == ["waiting", "ended"]
+        assert not program.complaints()
+        with node.coordinator.acquire("exit-latch", wait_time=0.5) as lease:
+            assert lease is not None
+
+
 def test_the_end_of_the_interpreter_does_not_wait_for_ever_nor_release_under_work__D3(
     node: Node, tmp_path: Path
 ) -> None:

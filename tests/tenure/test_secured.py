@@ -42,5 +42,7 @@ def test_a_node_of_this_process_and_its_clients(tmp_path: Path) -> None:
 
 def test_a_node_of_this_process_needs_a_secret_of_peers_where_there_are_any(tmp_path: Path) -> None:
     with pytest.raises(tenure.UsageError, match="no secret for the role peer"):
-        tenure.join(f"{HOST}:7101", single=True, data_dir=str(tmp_path / "data"), secret={"client": "a secret of clients"})
+        tenure.join(
+            f"{HOST}:7101", single=True, data_dir=str(tmp_path / "data"), secret={"client": "a secret of clients"}
+        )
     assert not (tmp_path / "data").exists()
