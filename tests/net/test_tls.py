@@ -349,26 +349,6 @@ def test_files_that_cannot_be_used_are_named(files: dict[str, Tls], tmp_path: Pa
     assert options(good)[0] == "--tls-cert"
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "host", "is_it"),
-    [
-        ("DNS", "Node-1.Example", "node-1.example", True),
-        ("DNS", "*.example", "node-1.example", True),
-        ("DNS", "*.example", "a.b.example", False),
-        ("DNS", "*.example", "example", False),
-        ("DNS", "127.0.0.1", "127.0.0.1", True),
-        ("IP Address", "::1", "0:0::1", True),
-        ("IP Address", "10.0.0.1", "10.0.0.10", False),
-        ("IP Address", "10.0.0.1", "node-1", False),
-        ("email", "node-1", "node-1", False),
-    ],
-)
-def test_whom_a_certificate_names(kind: str, value: str, host: str, is_it: bool) -> None:
-    from cluster.tls import _matches
-
-    assert _matches(kind, value, host) is is_it
-
-
 @pytest.mark.parametrize(("host", "secure", "is_said"), [("0.0.0.0", False, True), ("0.0.0.0", True, False), (HOST, False, False)])
 def test_a_secret_without_tls_is_said_to_leave_the_wire_open(
     host: str, secure: bool, is_said: bool, credentials: dict[str, Credentials], caplog: pytest.LogCaptureFixture
