@@ -61,12 +61,21 @@ class LinkedGroup(NodeGroup):
 
 
 def own_status(node: NodeProcess) -> Any:
-    """What this very node says, or None. A client that is told of a raft leader moves on to it, and may be answered there."""
+    """What this very node says, or None. A client that is told of a raft leader moves on to it, and may be answered there; and on a busy
+    machine an answer may take longer than one attempt."""
     for _ in range(20):
         status = node.status()
-        if status is None or status.node_id == node.address:
+        if not node.alive or (status is not None and status.node_id == node.address):
             return status
     return None
+
+
+def caught_up(group: NodeGroup, node: NodeProcess, all_but: int = 0) -> bool:
+    """Whether a node hears a raft leader and has applied what that one has committed."""
+    mine, leaders = own_status(node), own_status(group.leader())
+    if mine is None or leaders is None:
+        return False
+    return bool(mine.has_quorum and mine.applied_index >= leaders.commit_index - all_but)
 
 
 def leads(node: NodeProcess) -> bool:

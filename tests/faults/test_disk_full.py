@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import tenure
-from tests.faults.support_group import own_status
+from tests.faults.support_group import caught_up
 from tests.faults.support_machine import small_disk
 from tests.support import eventually
 from tests.support_cluster import NodeGroup
@@ -58,15 +58,7 @@ def test_a_leader_whose_disk_is_full__E7_I9(tmp_path: Path) -> None:
         assert after.token > max(acknowledged.values())
         disks[full].empty()
         full.start()
-        eventually(
-            lambda: (
-                (mine := own_status(full)) is not None
-                and mine.has_quorum
-                and mine.applied_index >= own_status(group.leader()).commit_index
-            ),
-            60.0,
-            f"it has caught up\n{group.logs()}",
-        )
+        eventually(lambda: caught_up(group, full), 60.0, f"it has caught up\n{group.logs()}")
         found = {lease.name: lease.token for lease in coordinator.leases("load-")}
         assert acknowledged.items() <= found.items(), "nothing acknowledged is gone"
         coordinator.close(limit=0.1)

@@ -14,7 +14,7 @@ import pytest
 
 import tenure
 from cluster.env import boot_clock
-from tests.faults.support_group import LinkedGroup, follows, own_status
+from tests.faults.support_group import LinkedGroup, caught_up, own_status
 from tests.support import eventually
 
 VALUE = bytes(60_000)
@@ -74,7 +74,7 @@ def test_a_large_snapshot_over_a_slow_link_that_breaks__E10(tmp_path: Path) -> N
             slowest_s = max(slowest_s, boot_clock() - asked)
             assert lease is not None
             assert lease.release()
-            return follows(away) and own_status(away).applied_index >= own_status(leader).commit_index - 100
+            return caught_up(group, away, all_but=100)
 
         eventually(lambda: is_done() or carried() > STATE_BYTES / 2, TRANSFER_WITHIN_S, "half of it is there")
         half = carried()

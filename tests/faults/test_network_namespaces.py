@@ -12,7 +12,7 @@ from tests.faults.support_group import NamespaceGroup, follows, leads, own_statu
 from tests.faults.support_netns import inside, network
 from tests.support import eventually
 
-ELECTION_S = 0.8
+ELECTION_S = 1.2
 
 
 def test_the_leaders_link_is_taken_down_and_up_again__E2_E3_A4(tmp_path: Path) -> None:

