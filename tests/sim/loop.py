@@ -66,6 +66,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
     ) -> Any:
+        if self.is_closed():
+            raise RuntimeError("Event loop is closed")
         handle = _Handle(self._now, callback, args, context)
         self._soon.append(handle)
         return handle
@@ -79,6 +81,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Unpack[Ts],
         context: contextvars.Context | None = None,
     ) -> Any:
+        if self.is_closed():
+            raise RuntimeError("Event loop is closed")
         handle = _Handle(when, callback, args, context)
         self._made += 1
         heappush(self._later, (when, self._made, handle))

@@ -26,7 +26,7 @@ def play(job):
         sys.stderr.flush()
         os.kill(os.getpid(), 9)
     if seed == 5:
-        time.sleep(3600)
+        time.sleep(60)
     return {"seed": seed, "seconds": 1.5, "counts": {"granted": 2}}
 crew.serve(play)
 """
