@@ -131,6 +131,8 @@ def describe(backup: Backup, size: int) -> dict[str, Any]:
         "format_level": table.level,
         "leases": table.lease_count,
         "sessions": table.session_count,
+        "records": table.record_count,
+        "record_bytes": table.record_bytes,
         "longest_lease": table.longest_ms / 1000,
         "next_token": table.next_token,
         "size": size,

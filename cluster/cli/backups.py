@@ -52,6 +52,7 @@ def show(args: argparse.Namespace, backup: Backup, size: int) -> None:
         f"log           up to index {said['index']}, term {said['term']}\n"
         f"cluster time  {duration(said['cluster_time'])}\n"
         f"leases        {said['leases']}, in {said['sessions']} sessions; the longest lease time was {duration(said['longest_lease'])}\n"
+        f"records       {said['records']}, {said['record_bytes']} bytes of keys, names and values\n"
         f"next token    {said['next_token']}\n"
     )
 

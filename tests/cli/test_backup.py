@@ -71,7 +71,8 @@ def test_inspect_says_what_is_in_it(saved: Path, capsys: pytest.CaptureFixture[s
     assert run(["snapshot", "inspect", str(saved), "--json"], prog="tenure") == 0
     said = json.loads(capsys.readouterr().out)
     expected = {
-        "index": 12, "term": 3, "members": list(MEMBERS), "leases": 1, "sessions": 0, "longest_lease": 6.0, "size": saved.stat().st_size,
+        "index": 12, "term": 3, "members": list(MEMBERS), "leases": 1, "sessions": 0, "records": 0,
+        "longest_lease": 6.0, "size": saved.stat().st_size,
         "cluster_id": (b"c" * 16).hex(), "next_token": (1_700_000_000 << 21) + 1, "node_id": MEMBERS[1], "made_at": 1_700_000_000,
     }  # fmt: skip
     assert {key: said[key] for key in expected} == expected
@@ -79,6 +80,7 @@ def test_inspect_says_what_is_in_it(saved: Path, capsys: pytest.CaptureFixture[s
     text = capsys.readouterr().out
     assert "2023-11-14 22:13:20 UTC by 127.0.0.1:7102" in text
     assert "up to index 12, term 3" in text
+    assert "records       0, 0 bytes" in text
 
 
 def changed(at: int) -> bytes:

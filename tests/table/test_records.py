@@ -298,6 +298,19 @@ def test_a_frozen_copy_keeps_what_is_overwritten_and_deleted__I6() -> None:
     assert frozen() == before
 
 
+def test_records_of_a_backup_stay_with_their_fences__I10(talk: Talk) -> None:
+    token = talk.one(acquire(b"job", 1))[1]
+    talk.all(put(b"bound", b"mine", 1, by=(b"job", token)), put(b"free", b"", 2))
+    before = talk.state()
+    talk.one([31, 0])
+    assert talk.state()[10:] == before[10:]
+    assert talk.one(put(b"bound", b"late", 3, by=(b"job", token))) == [FENCED, b"job"]
+    assert talk.one(put(b"bound", b"mine", 1, by=(b"job", token), known=0))[0] == OK
+    talk.pass_time(1_000)
+    again = talk.one(acquire(b"job", 2))[1]
+    assert talk.one(put(b"bound", b"next", 4, by=(b"job", again)))[0] == OK
+
+
 def test_memory_is_given_back_whatever_the_sizes() -> None:
     """Values of every size, one after the other, need no more room than the largest of them."""
     talk = Talk(LeaseTable())
