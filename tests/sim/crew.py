@@ -8,6 +8,7 @@ noticed; what the child was at is reported with the reason, and a new child take
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -104,7 +105,9 @@ class _Child:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    pipe.close()
+                    # What it had not read yet is wanted by nobody any more.
+                    with contextlib.suppress(BrokenPipeError):
+                        pipe.close()
 
     def close(self) -> None:
         self.kill()

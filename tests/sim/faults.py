@@ -10,7 +10,7 @@ import errno
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
-from tests.sim import plots, registry
+from tests.sim import newcomers, plots, registry
 from tests.sim.coverage import state_of
 from tests.sim.node import SimNode, restarted
 from tests.sim.world import World
@@ -86,7 +86,7 @@ class Faults:
     async def wipe(self) -> None:
         """Never more than a minority at once: all others must have their memory."""
         node = self._victim()
-        if not all(other.member for other in self.world.nodes):
+        if not self.world.whole:
             return
         self.count("wipe", node)
         node.wipe()
@@ -252,3 +252,4 @@ class Faults:
             host.disk_stalled = False
         for node in self.world.nodes:
             await restarted(node)
+        await newcomers.finish(self.world)

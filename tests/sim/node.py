@@ -32,6 +32,7 @@ class SimNode:
         self.config = config
         self.node: Node | None = None
         self.fatal = ""
+        self.leaving = False
 
     @property
     def name(self) -> str:
@@ -51,7 +52,7 @@ class SimNode:
         return self.node is not None and bool(self.adapter._member)
 
     async def start(self) -> None:
-        if self.up:
+        if self.up or self in self.world.removed:
             return
         life = self.host.life
         node = await Node.start(self.host.env(), self.config, self._stopped_itself)
@@ -73,6 +74,9 @@ class SimNode:
     def _stopped_itself(self, why: str) -> None:
         self.fatal = why
         self.world.counts["stopped itself: " + why.partition(":")[0].partition("by index")[0][:40]] += 1
+        if self.leaving and "was removed from its raft group" in why:
+            self.world.loop.call_soon(self.crash)
+            return
         # What stops a node in a sound system is its disk.
         if not self.host.disk_faulty:
             self.world.fail(Violation(f"{self.name} stopped itself: {why}"))

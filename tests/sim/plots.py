@@ -156,7 +156,7 @@ async def power_under_stall(world: World, count: Count) -> None:
 async def wiped_and_alone(world: World, count: Count) -> None:
     """A minority misses what the others commit; of those one is wiped, and the rest are gone: whoever is left must not elect."""
     first = await find_leader(world, 1.0)
-    if first is None or not all(node.member for node in world.nodes):
+    if first is None or not world.whole:
         return
     others = world.rng.sample([node for node in world.nodes if node is not first], len(world.nodes) - 1)
     late, wiped, gone = others[: len(world.nodes) // 2], others[-1], [first, *others[len(world.nodes) // 2 : -1]]
@@ -164,7 +164,7 @@ async def wiped_and_alone(world: World, count: Count) -> None:
     names = [host.name for host in world.hosts()]
     pairs = [pair for node in late for pair in both_ways([node.name], names)]
     await cut_for(world, pairs, world.rng.uniform(0.4, 1.0))
-    if not all(node.member for node in world.nodes):
+    if not world.whole:
         return
     wiped.wipe()
     for node in gone:
@@ -255,6 +255,8 @@ async def ran_ahead(world: World, count: Count) -> None:
 
 async def _all_is_well(world: World) -> bool:
     """Everybody follows one leader, and has done so for a while."""
+    if world.changing:
+        return False
     for _ in range(20):
         leader = world.leader()
         if leader is not None and all(

@@ -89,7 +89,7 @@ async def broken_transfer(world: World, count: Count) -> None:
 async def broken_joining(world: World, count: Count) -> None:
     """A node comes back without its data; before it is a member something happens."""
     leader = await find_leader(world, 1.0)
-    if leader is None or not all(node.member for node in world.nodes):
+    if leader is None or not world.whole:
         return
     node = world.rng.choice([node for node in world.nodes if node is not leader])
     count("broken joining", node)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cluster.address import Address
 from cluster.node import NodeConfig
@@ -25,6 +25,9 @@ from tests.sim.rounds import NAMES
 from tests.sim.shape import Shape
 from tests.sim.violation import Violation
 from tests.sim.worker import Worker
+
+if TYPE_CHECKING:
+    from tests.sim.newcomers import Change
 
 PORT = 7001
 SETTLE_S = 30.0
@@ -47,6 +50,21 @@ class World:
         self.nodes = [self._node(address, tuple(self._addresses), durability) for address in self._addresses]
         self._worker_count = workers
         self.workers: list[Worker] = []
+        self._durability = durability
+        self.changing = False
+        self.replaced = 0
+        self.removed: list[SimNode] = []
+        self.open_changes: list[Change] = []
+
+    @property
+    def whole(self) -> bool:
+        """All members have their memory, and no others are coming: one may lose it."""
+        return not self.changing and all(node.member for node in self.nodes)
+
+    def newcomer(self) -> SimNode:
+        """Another node, not started, told of the members as they are."""
+        number = len(self.nodes) + len(self.removed) + 1
+        return self._node(f"n{number}:{PORT}", tuple(f"{node.name}:{PORT}" for node in self.nodes), self._durability)
 
     def _host(self, name: str) -> Host:
         return Host(name, self.loop, self.network, self.rng.getrandbits(64))
@@ -72,7 +90,7 @@ class World:
         self.observer.believers.extend(self.workers)
 
     def hosts(self) -> list[Host]:
-        return [node.host for node in self.nodes] + [worker.host for worker in self.workers]
+        return [node.host for node in (*self.nodes, *self.removed)] + [worker.host for worker in self.workers]
 
     def leader(self) -> SimNode | None:
         """Who serves; of two, one of whom does not know better yet, the one in the greater term."""
