@@ -26,7 +26,7 @@ HELLO_MAX_BYTES = 4096
 CHUNK_BYTES = 16 << 10
 # So much of one direction is under way at most; then the sender finds its socket full.
 CHUNKS_MAX = 32
-STARTS_WITHIN_S = 10.0
+ANSWERS_WITHIN_S = 60.0
 
 T = TypeVar("T")
 
@@ -246,7 +246,7 @@ class Links:
         async def run() -> T:
             return work()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(STARTS_WITHIN_S)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(ANSWERS_WITHIN_S)
 
     def _change(self, work: Callable[[], object]) -> None:
         def both() -> None:
@@ -260,10 +260,10 @@ class Links:
         """Open the doors for the time of a ``with`` block."""
         self._thread.start()
         try:
-            asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(STARTS_WITHIN_S)
+            asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(ANSWERS_WITHIN_S)
             yield self
         finally:
-            asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result(STARTS_WITHIN_S)
+            asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result(ANSWERS_WITHIN_S)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()

@@ -259,6 +259,7 @@ class Storm:
             if NO_SPACE not in node.log().splitlines()[-1]:
                 raise EndedByItself(f"node {node.address} ended, not because of its disk\n{node.log()[-3000:]}")
             self.counts["disk full", "ended with a clear error"] += 1
+            forget_faketime(node.pid)
             node.start()
 
     @contextmanager
