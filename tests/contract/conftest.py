@@ -113,8 +113,7 @@ def form(request: pytest.FixtureRequest, loop_thread: LoopThread) -> Form:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A group form is its single twin with other options, so its rules are asked where a coordinator differs most: in one process, and
-    as a client of three. What groups alone can do (``test_groups.py``) is asked everywhere."""
+    """Leave out the cells that ask nothing new, as docs/testing.md says; what groups alone can do is asked everywhere."""
     spared = [item for item in items if _is_spared(item)]
     if spared:
         config.hook.pytest_deselected(items=spared)
@@ -124,8 +123,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_spared(item: pytest.Item) -> bool:
     params = getattr(getattr(item, "callspec", None), "params", {})
-    group = str(params.get("form", "")).startswith("group-")
-    return group and params.get("ways") in ("embedded", "embedded-3") and item.path.name != "test_groups.py"
+    form, ways = str(params.get("form", "")), params.get("ways")
+    if item.path.name == "test_groups.py" or ways is None:
+        return False
+    detached = form.endswith(("future", "thread"))
+    if detached and "leading" in item.name:
+        return True
+    return ways != "local" if form.startswith("group-") else detached and ways == "embedded"
 
 
 @pytest.fixture

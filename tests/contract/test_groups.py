@@ -104,10 +104,11 @@ def test_a_limit_that_shrinks_while_more_lead_admits_nobody_new__F1(ways: Ways, 
     assert isinstance(ended(started(form, ways.other, name, max_leaders=1))[0], Elected)
 
 
+@pytest.mark.parametrize("ways", ["local", "client"], indirect=True)
 def test_auto_extend_holds_every_slot_past_its_lease_time(ways: Ways, form: Form, name: str) -> None:
-    runs = [started(form, ways.one, name, max_leaders=2, lease_time=0.5, auto_extend=True) for _ in range(2)]
-    # A slot would be granted after 0.5 s if its holder did not renew it.
-    assert isinstance(form.run(ways.other, name, Work(), result=True, max_leaders=2, wait_time=1), Skipped)
+    runs = [started(form, ways.one, name, max_leaders=2, lease_time=1, auto_extend=True) for _ in range(2)]
+    # A slot would be granted after 1 s if its holder did not renew it.
+    assert isinstance(form.run(ways.other, name, Work(), result=True, max_leaders=2, wait_time=1.5), Skipped)
     assert {work.lease.confidence for _, work in runs} == {"held"}
     assert all(isinstance(result, Elected) for result in ended(*runs))
 
@@ -115,7 +116,7 @@ def test_auto_extend_holds_every_slot_past_its_lease_time(ways: Ways, form: Form
 def test_the_loss_of_one_slot_is_told_to_its_holder_alone__F2__rule_7(ways: Ways, form: Form, name: str) -> None:
     kept = started(form, ways.one, name, max_leaders=2)
     work = Work(stubborn=True)
-    call = form.start(ways.one, name, work, result=True, max_leaders=2, lease_time=0.3)
+    call = form.start(ways.one, name, work, result=True, max_leaders=2, lease_time=0.6)
     work.wait_started()
     eventually(work.lease.lost.is_set, what="the lease is lost")
     assert not kept[1].lease.lost.is_set()
