@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from cluster import backup
 from cluster.client.link import Link
 from cluster.client.wire import Wire
 from cluster.opcodes import Status
@@ -20,9 +21,9 @@ from cluster.server.clients import Session, Sessions
 from cluster.server.control import Control
 from cluster.server.server import Server
 from cluster.server.timekeeper import TimeKeeper
-from tests.sim.model_table import in_place
+from tests.sim.model_table import in_place, table_of
 from tests.table.model import Lease, Model, Terms
-from tests.table.mutants import ExtensionShortens, JoiningDoesNotRenew, LiveUntilSwept
+from tests.table.mutants import ExtensionShortens, JoiningDoesNotRenew, LiveUntilSwept, RestoresWithoutTheWait
 from tests.table.packing import HEADER
 
 Mutant = Callable[[], AbstractContextManager[object]]
@@ -222,6 +223,12 @@ def _before_its_epoch(stock: Any) -> Any:
     return propose_epoch
 
 
+@contextmanager
+def restore_without_the_wait() -> Iterator[None]:
+    with in_place(RestoresWithoutTheWait), patch.object(backup, "LeaseTable", table_of(RestoresWithoutTheWait)):
+        yield
+
+
 MUTANTS: dict[str, Mutant] = {
     "clock base taken early": base_taken_early,
     "clock base renewed at every batch": replaced(server_module, "TimeKeeper", lambda stock: BaseRenewed),
@@ -244,5 +251,6 @@ MUTANTS: dict[str, Mutant] = {
         Quorum, "has_fresh_majority", lambda stock: lambda self: self.is_leader
     ),
     "consistent read from memory": replaced(Control, "_after_log", _from_memory),
+    "restore without the wait": restore_without_the_wait,
     "serves before its epoch is applied": replaced(Server, "_propose_epoch", _before_its_epoch),
 }

@@ -41,6 +41,7 @@ class Observer:
 
     Attributes:
         gone_at: when a token's occupancy was seen to end, in real time.
+        floor: the newest token of the group before the last restore; 0: there was none.
         closed: acquisitions that their clients have ended, and were told so.
     """
 
@@ -59,6 +60,7 @@ class Observer:
         self._stamps: dict[bytes, Stamp] = {}
         self._leaders: dict[int, str] = {}
         self._granted: dict[int, bytes] = {}
+        self.floor = 0
         self._digest = hashlib.sha256()
 
     # What nodes do.
@@ -92,6 +94,16 @@ class Observer:
         self._digest.update(mark[1])
         self._committed(index, command)
 
+    def begin_anew(self, state: bytes, index: int) -> None:
+        """A new group begins with this state, which stands for this index: its log, terms and time are other ones. Tokens are not (I2)."""
+        self.table.restore(state)
+        self.floor = max(self._granted, default=0)
+        self._witness = Witness(state, SWEEP_MAX_PER_BATCH, unpack)
+        self._pace = Pace()
+        self.last_index = index
+        for of_the_old in (self._log, self._applied_by, self._stamps, self._leaders):
+            of_the_old.clear()
+
     def _committed(self, index: int, command: bytes) -> None:
         table = self.table
         before = table.time_ms, table.epoch
@@ -121,6 +133,8 @@ class Observer:
 
     def _check_grant(self, index: int, event: list[Any]) -> None:
         _, name, slot, token, node_id, _ = event
+        if token <= self.floor:
+            raise Violation(f"index {index}: token {token} is granted, when the group before had come to {self.floor} (I2)")
         self._granted[token] = name
         lease = self._witness.before.leases.get(token)
         if lease is not None and (lease.acq_id, name) in self.closed:

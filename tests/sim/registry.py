@@ -5,7 +5,7 @@ Knows: who has faults to offer. Must not know: what they do.
 
 from __future__ import annotations
 
-from tests.sim import newcomers, plots, plots_catching_up
+from tests.sim import backups, newcomers, plots, plots_catching_up
 from tests.sim.kinds import Fault
 
-FAULTS: tuple[Fault, ...] = (*plots.FAULTS, *plots_catching_up.FAULTS, *newcomers.FAULTS)
+FAULTS: tuple[Fault, ...] = (*plots.FAULTS, *plots_catching_up.FAULTS, *newcomers.FAULTS, *backups.FAULTS)

@@ -106,6 +106,8 @@ class Worker:
         """The cluster says that a lease is over: not before its holder could know it. With the session goes what was extended beyond it."""
         if reason not in ("not_held", "session_ended") or core.reason:
             return
+        if core.token <= self.world.observer.floor:
+            return  # Of the group before a restore, which ends every lease; until its deadline nobody is granted anything.
         until = core.deadline() if reason == "not_held" else self._granted_until[core.token]
         if until > self.host.clock():
             what = f"{self.name} was told {reason} of token {core.token}"
