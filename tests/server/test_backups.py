@@ -141,5 +141,6 @@ async def _begin(server: Any, state: bytes) -> None:
     server.restore(state)
     server.log.term = term
     server.role_changed(True, term, "local")
-    while not server.table.cluster_id:
+    for _ in range(20):
         await asyncio.sleep(0)
+    assert server.table.cluster_id
