@@ -72,7 +72,7 @@ def survey(env: Env, directory: str, node_id: str) -> Survivor:
     for command, index, term in remains.entries:
         if index > covered:
             if names_members(command):
-                members = read_members(index, command).names
+                members = _read_members(index, command, directory)
             else:
                 _apply(table, command, directory)
             last, last_term = index, term
@@ -94,6 +94,13 @@ def _begin_state(remains: Remains, directory: str) -> tuple[LeaseTable, tuple[st
     except ValueError as error:
         raise StorageDamaged(f"snapshot of index {index}", 0, str(error)).within(directory) from None
     return table, tuple(sorted(content.members)), index
+
+
+def _read_members(index: int, command: bytes, directory: str) -> tuple[str, ...]:
+    try:
+        return read_members(index, command).names
+    except ValueError as error:
+        raise CoordinationError(f"the log in {directory!r}: {error}", "Use the release that the node ran, or a newer one") from None
 
 
 def _apply(table: LeaseTable, command: bytes, directory: str) -> None:

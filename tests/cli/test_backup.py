@@ -17,6 +17,7 @@ from cluster.cli.main import run
 from cluster.codec import pack
 from cluster.env import RealDisk, RealEnv
 from cluster.limits import LEASE_MAX_MS
+from cluster.raft.listing import members_entry
 from cluster.server.batcher import batch_of
 from cluster.storage import open_storage
 from tests.cli.support_cli import is_one_line
@@ -228,7 +229,8 @@ def survivor(env: RealEnv, directory: Path) -> None:
     journal = storage.journal
     journal.add(b"\0", 1, 0)
     journal.add(batch_of(pack([8]), 3, 0), 2, 3)
-    journal.add(batch_of(pack([1, b"a" * 16, b"job", 8_000, 1, 0, 0, b"host:1", b""]), 3, 20), 3, 3)
+    journal.add(members_entry((*MEMBERS, "127.0.0.1:7104")), 3, 3)
+    journal.add(batch_of(pack([1, b"a" * 16, b"job", 8_000, 1, 0, 0, b"host:1", b""]), 3, 20), 4, 3)
     storage.close()
 
 
@@ -242,7 +244,8 @@ def test_recover_says_first_and_acts_only_when_told(
     call = ["recover", "--listen", MEMBERS[0], "--single", "--data-dir", "data"]
     assert run(call, prog="tenure") == 0
     said = capsys.readouterr().out
-    assert "up to index 3 of term 3" in said
+    assert "up to index 4 of term 3" in said
+    assert f"in a group of {', '.join(MEMBERS)}, 127.0.0.1:7104" in said, "the members are those that the log names last"
     assert "may be lost" in said
     assert "nothing was changed; repeat it with --yes" in said
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
@@ -252,7 +255,7 @@ def test_recover_says_first_and_acts_only_when_told(
     kept = tmp_path / "data.before-recover"
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
     storage = open_storage(env, str(directory), "process")
-    assert (storage.snapshots.index, storage.meta.term, list(storage.meta.formed)) == (3, 3, [MEMBERS[0]])
+    assert (storage.snapshots.index, storage.meta.term, list(storage.meta.formed)) == (4, 3, [MEMBERS[0]])
     storage.close()
     assert run([*call, "--yes"], prog="tenure") == 2
     assert "from an earlier recover" in capsys.readouterr().err
