@@ -33,7 +33,7 @@ def check(events: Sequence[Record]) -> list[str]:
     wrong += tokens_rise(holds.values())
     wrong += handles_keep(holds.values())
     wrong += lost_increments(events)
-    wrong += check_records(calls.values())
+    wrong += check_records(read_calls(until_a_restore(events)).values())
     reads = [call for call in calls.values() if call.op == "read" and call.result == "ok"]
     for name in sorted({hold.name for hold in holds.values()} | {call.names[0] for call in reads}):
         mine = sorted((hold for hold in holds.values() if hold.name == name), key=lambda hold: hold.token)
@@ -41,6 +41,12 @@ def check(events: Sequence[Record]) -> list[str]:
         wrong += linear(name, mine, [call for call in reads if call.names[0] == name], _guesses(calls.values(), name))
         wrong += refusals(name, mine, calls.values())
     return wrong
+
+
+def until_a_restore(events: Sequence[Record]) -> Sequence[Record]:
+    """A restore takes records back to those of the backup: what is seen of them afterwards is another history. Leases are one, whatever."""
+    at = next((position for position, event in enumerate(events) if event["kind"] == "restored"), len(events))
+    return events[:at]
 
 
 def tokens_rise(holds: Iterable[Hold]) -> list[str]:

@@ -47,6 +47,10 @@ class Recorder:
     def returned(self, number: int, result: str, **about: Any) -> None:
         self.events.append({"at": self._clock(), "kind": "return", "id": number, "result": result, **about})
 
+    def restored(self) -> None:
+        """All data is lost, and the group begins anew with a backup."""
+        self.events.append({"at": self._clock(), "kind": "restored"})
+
     def look(self, process: str, token: int, held: bool, left: float) -> None:
         self.events.append(
             {"at": self._clock(), "kind": "look", "process": process, "token": token, "held": held, "left": left}

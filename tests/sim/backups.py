@@ -70,6 +70,7 @@ def _replace(world: World, backup: Backup) -> None:
         with patch.object(offline, "SEGMENT_BYTES", world.shape.segment_bytes):
             recovery.begin(node.host.env(), "data", beginning)
     world.observer.begin_anew(beginning.state, beginning.index)
+    world.history.restored()
 
 
 async def _newcomer(world: World) -> None:

@@ -1,0 +1,32 @@
+"""What a restore excuses in a history: records that go back. And what it does not: two holders, tokens that fall."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.history.checker import check
+from tests.history.record import Recorder
+
+pytestmark = pytest.mark.fast
+
+
+def history(token: int, *, restored: bool) -> list[dict[str, object]]:
+    """A record is written and then not there; a name is granted twice."""
+    now = iter(range(100))
+    recorder = Recorder(lambda: float(next(now)))
+    recorder.returned(recorder.call("a", "acquire", ["job"], max_leaders=1), "ok", grants=[["job", 0, 7]])
+    recorder.returned(recorder.call("a", "put", ["key"], value="one", token=0, expected=None), "ok", version=8)
+    if restored:
+        recorder.restored()
+    recorder.returned(recorder.call("b", "get", ["key"]), "ok", version=0, value="", token=0)
+    recorder.returned(recorder.call("b", "acquire", ["job"], max_leaders=1), "ok", grants=[["job", 0, token]])
+    return recorder.events
+
+
+def test_records_may_go_back_by_a_restore_only() -> None:
+    assert not check(history(9, restored=True))
+    assert any("record 'key'" in objection for objection in check(history(9, restored=False)))
+
+
+def test_tokens_may_not__I2() -> None:
+    assert any("(I2)" in objection for objection in check(history(6, restored=True)))
