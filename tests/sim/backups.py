@@ -7,6 +7,7 @@ would go wrong.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
@@ -45,8 +46,9 @@ async def restore(world: World, count: Count) -> None:
 
 
 def _is_whole(world: World) -> bool:
-    """An operator does this to machines that work."""
-    return all(node.member and not node.host.disk_faulty for node in world.nodes)
+    """An operator does this to machines that work, and when nobody changes the members."""
+    sound = all(not node.host.disk_faulty for node in world.nodes)
+    return world.whole and sound and not any(node.up for node in world.removed)
 
 
 def _backup(node: SimNode) -> Backup:
@@ -67,6 +69,7 @@ def _replace(world: World, backup: Backup) -> None:
         node.crash()
         node.host.wall_offset_s = max(0.0, newest)
         node.host.disks.clear()
+        node.config = replace(node.config, peers=tuple(addresses))
         with patch.object(offline, "SEGMENT_BYTES", world.shape.segment_bytes):
             recovery.begin(node.host.env(), "data", beginning)
     world.observer.begin_anew(beginning.state, beginning.index)

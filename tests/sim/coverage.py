@@ -22,7 +22,6 @@ ELSEWHERE = (
     "crash everywhere", "power cut everywhere", "pause worker", "cut worker", "reset", "lose", "slow link", "drift", "wall clock step",
     "overload", "handover", "calm pause", "calm isolation", "ran ahead",
 )  # fmt: skip
-NOT_MADE: tuple[str, ...] = ()
 
 
 def state_of(world: World, node: SimNode | None) -> str:
