@@ -22,7 +22,7 @@ FOUND_AT: dict[str, int] = {
     "waiter proposed unheard": 7,
     "answers from memory without a fresh majority": 1,
     "serves before its epoch is applied": 1,
-    "restore without the wait": 3,
+    "restore without the wait": 1,
     "wiped node counted before it has caught up": 3,
     "wiped node votes at once": 3,
     "fsync skipped": 1,
