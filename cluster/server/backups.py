@@ -59,7 +59,10 @@ class Backups:
         frozen = self._freeze()
         self._id = backup_id = self._env.entropy(ID_BYTES)
         self._data, self._waiting = None, reply
-        members = tuple(sorted(str(member["node_id"]) for member in said["members"]))
+        # Who joins or leaves is shown beside the members, and is none.
+        members = tuple(
+            sorted(str(member["node_id"]) for member in said["members"] if member["role"] in ("leader", "follower", "candidate"))
+        )
         made: list[bytes] = []
 
         def work() -> None:
