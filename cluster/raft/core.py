@@ -12,7 +12,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from cluster.ports import Env, Machine, PeerNet
 from cluster.raft.bridge import Bridge
@@ -22,6 +22,8 @@ from cluster.raft.peer import Peer
 from cluster.storage import Storage
 
 logger = logging.getLogger(__name__)
+
+DISK_FAILED: Final = "the disk of this node failed: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Core(SyncObj, ABC):
         self._poller = NOTHING_TO_POLL
         self._first = self._log[0][1]
         self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied = max(applied, self._first)
-        self._log.on_error = lambda error: self._stop(f"the disk of this node failed: {error}")
+        self._log.on_error = lambda error: self._stop(DISK_FAILED.format(error))
 
     # The engine underneath.
 
@@ -150,6 +152,9 @@ class Core(SyncObj, ABC):
             return
         try:
             call(*args)
+        except OSError as error:
+            # Term, vote and members are written in the middle of a call, and nothing else in here does I/O.
+            self._stop(DISK_FAILED.format(error))
         except Exception as error:
             logger.exception("raft.failed node=%s", self._config.node_id)
             self._stop(f"an unexpected error: {type(error).__name__}: {error}")

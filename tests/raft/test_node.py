@@ -169,6 +169,17 @@ def test_a_full_disk_stops_the_node__E7() -> None:
     assert not w.ledger.violations
 
 
+def test_a_full_disk_stops_a_node_that_stands_for_election_and_says_why__E7() -> None:
+    w = World("ABC")
+    w.form("A")
+    drive = w["B"].drive
+    drive.faults = {call: OSError(28, "No space left on device") for call in range(drive.calls + 1, drive.calls + 50)}
+    w.lose("A", "B")
+    with pytest.raises(AssertionError, match="B was not elected"):
+        w.elect("B", "C")
+    assert w["B"].fatal == ["the disk of this node failed: [Errno 28] No space left on device"]
+
+
 def test_after_close_nothing_is_said_or_heard() -> None:
     w = World("ABC")
     w.form("A")
