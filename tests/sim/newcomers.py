@@ -47,6 +47,10 @@ class Change:
             outcome = await self._ask_once(leader)
             if outcome is not None and outcome.kind == "done":
                 return True
+            refused = outcome is not None and outcome.kind == "refused"
+            if refused and leader.up and (self.address in leader.adapter._members) == self.add:
+                # The first try was done, and so long ago that the log does not hold it any more: the list of members tells.
+                return True
             await asyncio.sleep(0.1)
         return False
 

@@ -134,7 +134,9 @@ class Observer:
     def _check_grant(self, index: int, event: list[Any]) -> None:
         _, name, slot, token, node_id, _ = event
         if token <= self.floor:
-            raise Violation(f"index {index}: token {token} is granted, when the group before had come to {self.floor} (I2)")
+            raise Violation(
+                f"index {index}: token {token} is granted, when the group before had come to {self.floor} (I2)"
+            )
         self._granted[token] = name
         lease = self._witness.before.leases.get(token)
         if lease is not None and (lease.acq_id, name) in self.closed:
