@@ -163,7 +163,8 @@ class Worker:
             "lease": arguments["lease_time"],
         }
         number = history.call(self.name, "acquire", names, **about)
-        began, pauses = self.host.clock(), self.host.pauses
+        # Told in time is asked of a process that runs all the while; a call can begin while it stands still, since its code here does not.
+        began, pauses = self.host.clock(), -1 if self.host.paused else self.host.pauses
         try:
             if len(names) == 1:
                 one = await self.coordinator.aio.acquire(names[0], **arguments)
