@@ -3,7 +3,7 @@
 Knows: what a grant, a refusal, and silence mean for the caller; when something must be abandoned. Must not know: connections, threads
 other than the I/O thread.
 
-An attempt has one acquisition id for its whole life. Whoever gives it up leaves it here as an orphan until it is known that it holds
+An attempt has one acquisition id for as long as what it was granted may be of use. Whoever gives it up leaves it here as an orphan until it is known that it holds
 nothing: a frame that is out is answered first, a waiting one is cancelled, and whatever may have been granted is abandoned.
 """
 
@@ -212,10 +212,20 @@ class AcquireCall(Call):
 
     def _abandon(self) -> None:
         self.phase = Phase.OVER
-        self._engine.submit_errand(
-            AbandonCall(self._engine, self._acq_id, list(self.spec.names), self.spec.lease_ms, self.session),
-            self._engine.expiry(self.spec.lease_ms),
-        )
+        self._give_back(list(self.spec.names), self.session)
+
+    def _give_back(self, names: list[bytes], session: Session | None) -> None:
+        lease_ms = self.spec.lease_ms
+        abandon = AbandonCall(self._engine, self._acq_id, names, lease_ms, session)
+        self._engine.submit_errand(abandon, self._engine.expiry(lease_ms))
+
+    def _begin_anew(self) -> None:
+        """What the id holds is of no use: give it back, and ask with another id."""
+        for name in self.spec.names:
+            # All at once: they leave before the question does.
+            self._give_back([name], None)
+        self._acq_id, self.unknown = self._engine.new_id(), False
+        self._ask()
 
     # Grants.
 
@@ -224,6 +234,11 @@ class AcquireCall(Call):
             self._abandon()
             return
         spec, engine = self.spec, self._engine
+        if self.session is not None and any(grant.token < self.session.id for grant in granted):
+            # Tokens and the ids of sessions come from one counter: granted before this session was opened, it hangs on an earlier one,
+            # which nobody renews any more.
+            self._begin_anew()
+            return
         cores = []
         stale = False
         late_s = engine.clock() - base

@@ -107,6 +107,37 @@ def test_an_idle_session_that_ended_is_replaced_without_the_caller_noticing() ->
     story(tell)
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_lease_of_an_earlier_session_is_not_counted_on_by_a_later_one__A11_I8(many: bool) -> None:
+    async def tell(world: World) -> None:
+        await world.aio.state("anything")
+        # The grant's own answers come so late that it seems over; asked again, now with another session, the cluster still has it.
+        code = Op.ACQUIRE_ALL if many else Op.ACQUIRE
+        world.cluster.once(code, Fate(late_s=13))
+        for _ in range(1 + many):
+            world.cluster.once(Op.CHECK, Fate(late_s=46.7))
+        wanted = {"lease_time": 60, "auto_extend": True, "timeout": 200}
+        if many:
+            leases = await world.aio.acquire_all(["job/1", "job/2"], **wanted)
+            assert leases is not None
+        else:
+            lease = await world.aio.acquire("job/1", **wanted)
+            assert lease is not None
+            leases = (lease,)
+        assert len(world.cluster.of(Op.SESSION_OPEN)) == 2
+        for moment in range(30):
+            for lease in leases:
+                (row,) = world.cluster.table.rows(lease.name.encode(), world.cluster.stamp())
+                assert row[2] == lease.token, moment
+                assert lease.remaining() <= row[4] / 1000, moment
+                assert lease.confidence == "held"
+            await world.advance(10)
+        for lease in leases:
+            assert await lease.release() is True
+
+    story(tell)
+
+
 def test_renewals_ride_out_an_election__A4() -> None:
     async def tell(world: World) -> None:
         lease = await held(world, "job", 3)
