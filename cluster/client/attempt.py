@@ -3,8 +3,9 @@
 Knows: what a grant, a refusal, and silence mean for the caller; when something must be abandoned. Must not know: connections, threads
 other than the I/O thread.
 
-An attempt has one acquisition id for as long as what it was granted may be of use. Whoever gives it up leaves it here as an orphan until it is known that it holds
-nothing: a frame that is out is answered first, a waiting one is cancelled, and whatever may have been granted is abandoned.
+An attempt has one acquisition id for as long as what it was granted may be of use. Whoever gives it up leaves it here as an orphan until
+it is known that it holds nothing: a frame that is out is answered first, a waiting one is cancelled, and whatever may have been granted
+is abandoned.
 """
 
 from __future__ import annotations

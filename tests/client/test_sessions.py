@@ -116,14 +116,12 @@ def test_a_lease_of_an_earlier_session_is_not_counted_on_by_a_later_one__A11_I8(
         world.cluster.once(code, Fate(late_s=13))
         for _ in range(1 + many):
             world.cluster.once(Op.CHECK, Fate(late_s=46.7))
-        wanted = {"lease_time": 60, "auto_extend": True, "timeout": 200}
+        leases: list[AsyncLease] = []
         if many:
-            leases = await world.aio.acquire_all(["job/1", "job/2"], **wanted)
-            assert leases is not None
+            leases += await world.aio.acquire_all(["job/1", "job/2"], lease_time=60, auto_extend=True, timeout=200) or ()
         else:
-            lease = await world.aio.acquire("job/1", **wanted)
-            assert lease is not None
-            leases = (lease,)
+            leases.append(await held(world, "job/1", 60, timeout=200))
+        assert len(leases) == 1 + many
         assert len(world.cluster.of(Op.SESSION_OPEN)) == 2
         for moment in range(30):
             for lease in leases:
