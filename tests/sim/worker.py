@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 TOLD_SLACK_S = 0.5 + CONFIRM_LEAST_S
-"""Within its wait, its timeout and this, a caller whose process runs is told something: a grant that came late may be asked about so long."""
+"""Within its wait, its timeout and this, a caller whose process runs is told something: a late grant may be asked about so long."""
 _ENDED = (Status.OK, Status.NOT_HELD)
 
 
