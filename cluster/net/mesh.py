@@ -171,7 +171,8 @@ class Mesh(FrameSink):
 
         def failed(greeting: Greeting, refused: Refused | None) -> None:
             dialer.failed(greeting, refused)
-            if refused is not None and refused.code == "removed":
+            # Only of who has proven itself: a node that believes this stops for good.
+            if refused is not None and refused.code == "removed" and handshake.other is not None:
                 self.on_removed(dialer.peer, refused.text)
 
         return Greeting(self._env, handshake, self.adopt, failed, roster=self._roster, tls=session)

@@ -43,17 +43,23 @@ class Membership(Leading, Following):
 
         Blank: it knows no term and no entry, so it has promised nothing. A node that has formed a group says so until its first election.
         ``peers`` are the members as it knows them, or was told as long as it has not joined; ``member_since``: the entry by which
-        it is one for certain, or a later one; -1: none that it has applied says so.
+        it is one for certain, or a later one; -1: none that it has applied says so for good.
         """
         return {
             "blank": self._is_blank(),
             "joined": self._member,
             "formed": self._meta.formed,
             "peers": list(self._members if self._member else self._config.members),
-            "member_since": self._lists[0].index if self._config.node_id in self._lists[0].names else -1,
+            "member_since": self._member_since(),
             "wall_ms": int(self._env.wall() * 1000),
             "silence_ms": int(self._config.election_min_s * 1000),
         }
+
+    def _member_since(self) -> int:
+        names = [self._config.node_id in each.names for each in self._lists]
+        # Removed and added again, as its log has it: whoever has applied no more than the removal must not be believed.
+        back_again = names[-1] and not all(names)
+        return self._lists[0].index if names[0] and not back_again else -1
 
     def peers_wall_ms(self) -> int:
         """The largest wall clock among this node and its connected peers: what they said when they connected, and what has passed since."""
@@ -245,7 +251,7 @@ class Membership(Leading, Following):
     def told_of_removal(self, by: str, text: str) -> None:
         """A peer that was called says that this node is no member any more."""
         # The removal may be in this log already, and nobody is left who would say that it is committed.
-        was_one = self._member and self._config.node_id in self._lists[0].names
+        was_one = self._member and self._member_since() >= 0
         if was_one and any(by in each.names for each in self._lists):
             self._removed(f"{by} says: {text}")
 

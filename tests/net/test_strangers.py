@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
+import socket
 
 import pytest
 
+from cluster.address import Address
 from cluster.codec import frame, pack, unpack
 from cluster.env import RealEnv
 from cluster.limits import HANDSHAKE_MAX_BYTES
 from cluster.net.complaints import DIFFERENT_MAX, REPEAT_S, Complaints
-from tests.net.support import Node, Raw, mesh, run, until
+from tests.net.support import Node, Raw, addresses, mesh, run, until
 from tests.net.test_clients import opened
 
 pytestmark = pytest.mark.fast
@@ -176,3 +179,36 @@ def test_the_same_complaint_is_not_repeated_and_there_is_an_end_to_different_one
     now = REPEAT_S
     assert complaints.is_news(("secret", "a"))
     assert not complaints.is_news(("secret", "a"))
+
+
+def test_only_who_knows_the_secret_is_believed_that_a_node_was_removed() -> None:
+    async def work(env: RealEnv) -> None:
+        mine, other = addresses(2)
+        told: list[str] = []
+        refusal = frame(pack(["error", "removed", "so it is"]))
+        impostor = socket.create_server(("127.0.0.1", Address.parse(other).port))
+
+        impostor.settimeout(8.0)
+
+        def lie() -> None:
+            for _ in range(2):
+                caller, _ = impostor.accept()
+                caller.sendall(refusal)
+                caller.close()
+
+        one = Node(env, mine, [mine, other])
+        one.net.on_removed = lambda peer, text: told.append(f"{peer} says {text}")
+        await one.net.start()
+        # By the second call the first one's refusal was read.
+        await asyncio.wait_for(asyncio.to_thread(lie), 8.0)
+        impostor.close()
+        believed, told[:] = list(told), []
+        peer = Node(env, other, accept=lambda hello: ("removed", "so it is"))
+        await peer.net.start()
+        await until(lambda: bool(told), "the true one is heard")
+        await one.stop()
+        await peer.stop()
+        assert not believed
+        assert told[0] == f"{other} says so it is"
+
+    run(work)

@@ -102,6 +102,37 @@ def test_a_node_that_has_its_removal_in_the_log_and_not_its_commit_learns_it_too
     assert "B says: node C was removed from its raft group" in w["C"].fatal[0]
 
 
+def test_a_member_that_was_removed_once_and_added_again_is_not_stopped_by_who_knows_the_first_only__E11() -> None:
+    w = World("ABCD", tail_bytes=0)
+    w.form("A")
+    w.propose("A", "x0")
+    w.beat("A", "BCD")
+    w.compact("A")
+    assert change(w, "A", "remove", "D").kind == "open"
+    exchange(w, "A", "BCD")
+    w.compact("B")
+    w.kill("D")
+    w.wipe("D")
+    w.restart("D")
+    w["D"].fatal.clear()
+    asked = ready(w, "A", "D", "ABC", "BC")
+    exchange(w, "A", "BCD")
+    assert asked.kind == "done"
+    for name in "ABCD":
+        w.kill(name)
+    for name in "BCD":
+        w.restart(name)
+    assert members(w, "D") == "ABCD"
+    assert w.let_in("D", "B"), "it has a snapshot from in between"
+    assert not w["D"].fatal
+    w["D"].raft.told_of_removal("B", "from the past")
+    assert not w["D"].fatal, "so does whoever is of an earlier opinion"
+    for name in "BC":
+        w.link("D", name)
+    w.link("B", "C")
+    w.elect("D", "BC")
+
+
 def test_a_removed_node_with_its_old_directory_stays_out() -> None:
     w = grown()
     change(w, "A", "remove", "C")
