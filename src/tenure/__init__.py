@@ -50,14 +50,15 @@ from tenure import aio, fenced_sql, identity
 from tenure._futures import ThreadFuture
 from tenure.aio_elector import AsyncLeaderElector, AsyncLeaderGroupElector
 from tenure.aio_latch import AsyncLeaderLatch
-from tenure.context import assert_leader, current_lease, extend_lease
+from tenure.context import assert_leader, current_lease, extend_lease, runs_unled
+from tenure.decorators import leader_group_only, leader_only
 from tenure.doors import connect, join, local
 from tenure.elector import LeaderElector, LeaderGroupElector
 from tenure.fencing import FencingGate, fencing_headers
 from tenure.future_elector import FutureLeaderElector, FutureLeaderGroupElector
 from tenure.latch import LeaderLatch
 from tenure.options import ElectionOptions, GroupElectionOptions
-from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
+from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped, Unled
 from tenure.thread_elector import ThreadLeaderElector, ThreadLeaderGroupElector
 
 __all__ = [
@@ -108,6 +109,7 @@ __all__ = [
     "Tls",
     "Unavailable",
     "Unknown",
+    "Unled",
     "UsageError",
     "VersionConflictError",
     "aio",
@@ -119,5 +121,8 @@ __all__ = [
     "fencing_headers",
     "identity",
     "join",
+    "leader_group_only",
+    "leader_only",
     "local",
+    "runs_unled",
 ]

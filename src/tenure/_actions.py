@@ -44,7 +44,8 @@ def check_async(action: Callable[..., object]) -> None:
     _check_not_lazy(action, target)
     plain = inspect.isfunction(target) or inspect.ismethod(target)
     # A wrapper that names the coroutine function it wraps hands out that one's coroutines.
-    if plain and target.__name__ != "<lambda>" and not inspect.iscoroutinefunction(_innermost(inspect.unwrap(target))):
+    named = any(map(inspect.iscoroutinefunction, (target, _innermost(inspect.unwrap(target)))))
+    if plain and target.__name__ != "<lambda>" and not named:
         raise UsageError(
             f"{_shown(action)} is not a coroutine function",
             "write it as async def, or use LeaderElector for a plain function",

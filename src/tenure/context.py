@@ -7,6 +7,7 @@ saw; a thread sees it only where its starter copies the context. Being under a l
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from cluster.client import AsyncLease, ExtendOutcome, Lease
 from cluster.client.checks import Seconds
@@ -14,8 +15,16 @@ from cluster.errors import LeaseLostError, NotLeaderError, UsageError
 
 AnyLease = Lease | AsyncLease
 
+
+@dataclass(frozen=True, eq=False)
+class NoLease:
+    """Stands where a lease would: code that runs without one on ``name``, since it was asked to while the cluster was unavailable."""
+
+    name: str
+
+
 # Innermost last. A tuple, so that a child's change is never seen by its parent.
-_leases: ContextVar[tuple[AnyLease, ...]] = ContextVar("tenure_leases", default=())
+_leases: ContextVar[tuple[AnyLease | NoLease, ...]] = ContextVar("tenure_leases", default=())
 
 
 def current_lease(name: str | None = None) -> AnyLease | None:
@@ -25,11 +34,25 @@ def current_lease(name: str | None = None) -> AnyLease | None:
         name: the name that was led, as it is stored (a tenant's begins with ``tenant:``); None for the innermost, whatever its name.
 
     Returns:
-        The lease, or None outside of an elector's action. It may be lost by now.
+        The lease, or None outside of an elector's action, and in a run without a lease. It may be lost by now.
     """
-    for lease in reversed(_leases.get()):
-        if name is None or lease.name == name:
-            return lease
+    found = _innermost(name)
+    return None if isinstance(found, NoLease) else found
+
+
+def runs_unled(name: str | None = None) -> bool:
+    """Whether this code runs without a lease, because ``failure_mode="run_anyway"`` let it while the cluster was unavailable.
+
+    Args:
+        name: as in ``current_lease``.
+    """
+    return isinstance(_innermost(name), NoLease)
+
+
+def _innermost(name: str | None) -> AnyLease | NoLease | None:
+    for entry in reversed(_leases.get()):
+        if name is None or entry.name == name:
+            return entry
     return None
 
 
@@ -69,7 +92,12 @@ async def assert_leader_async(name: str | None = None, *, verify: bool = False) 
 
 
 def _required(name: str | None) -> AnyLease:
-    lease = current_lease(name)
+    lease = _innermost(name)
+    if isinstance(lease, NoLease):
+        raise NotLeaderError(
+            f"this code runs without a lease on {lease.name!r}: the cluster was unavailable, and failure_mode let it run anyway",
+            'decorate with failure_mode "raise" or "skip" what must not run unled',
+        )
     if lease is None:
         wanted = "any name" if name is None else repr(name)
         raise NotLeaderError(f"this code does not run under a lease on {wanted}", "call it from an elector's action")
@@ -90,12 +118,12 @@ def for_tasks(lease: AnyLease, instead: str) -> AsyncLease:
     return lease
 
 
-def push(lease: AnyLease) -> None:
+def push(lease: AnyLease | NoLease) -> None:
     """Make ``lease`` the innermost one of this context."""
     _leases.set((*_leases.get(), lease))
 
 
-def remove(lease: AnyLease) -> None:
+def remove(lease: AnyLease | NoLease) -> None:
     """Undo ``push``. Not a reset by token: a generator may be closed in another context than the one it began in."""
     _leases.set(tuple(other for other in _leases.get() if other is not lease))
 

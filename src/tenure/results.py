@@ -1,12 +1,14 @@
 """How a run ended, as values made for ``match``.
 
-Knows: the four endings and what each carries. Must not know: how they come about (see ``_engine``).
+Knows: the endings and what each carries. Must not know: how they come about (see ``_engine``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
+
+from cluster.errors import CoordinationError
 
 T = TypeVar("T")
 
@@ -28,10 +30,11 @@ class Elected(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The name was not granted within the wait time; the action did not run.
+    """The action did not run.
 
     Attributes:
-        reason: ``"held"``: others held the name, or stood in line for it.
+        reason: ``"held"``: others held the name, or stood in line for it, for the whole wait time. ``"unavailable"``: nobody could be
+            asked, and ``failure_mode="skip"`` of a decorator left the run out.
         holder: the node id of who held it when this run gave up, for people to read; None where it is not known.
     """
 
@@ -65,6 +68,23 @@ class LeaseLost(Generic[T]):
     value: T | None
     cause: BaseException | None
     token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unled(Generic[T]):
+    """The action ran *without* a lease: the cluster was unavailable, and ``failure_mode="run_anyway"`` of a decorator let it run.
+
+    It has no token: others may have run it at the same time.
+
+    Attributes:
+        value: what the action returned, if it came to its end; else None.
+        cause: what the action raised, if it raised; else None.
+        outage: why the name could not be asked for.
+    """
+
+    value: T | None
+    cause: Exception | None
+    outage: CoordinationError
 
 
 RunResult: TypeAlias = Elected[T] | Skipped | ActionFailed | LeaseLost[T]

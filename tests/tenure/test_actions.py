@@ -43,6 +43,11 @@ def runner(*args: Any) -> int:
     return asyncio.run(coroutine(*args))
 
 
+@functools.wraps(plain)
+async def adapter(*args: Any) -> int:
+    return plain(*args)
+
+
 class Object:
     def plain(self) -> int:
         return 0
@@ -77,7 +82,7 @@ def test_a_sync_elector_refuses_what_would_run_later__D7(action: Any) -> None:
         check_sync(action)
 
 
-@pytest.mark.parametrize("action", [*ASYNC, wrapper, lambda: coroutine(1), AsyncMock()])
+@pytest.mark.parametrize("action", [*ASYNC, wrapper, adapter, lambda: coroutine(1), AsyncMock()])
 def test_an_asyncio_elector_takes_what_gives_an_awaitable__D7(action: Callable[..., Any]) -> None:
     check_async(action)
 
