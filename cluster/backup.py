@@ -26,6 +26,8 @@ VERSION: Final = 1
 ID_BYTES: Final = 16
 _FRONT = struct.Struct("<8sHHIQ")
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
+_NUMBER_MAX: Final = 1 << 53
+"""Of a time in milliseconds, an index, a term: so much is never reached."""
 _ANOTHER = "Take another backup; this one must not be restored"
 
 
@@ -88,16 +90,26 @@ def decode(data: bytes, name: str) -> Backup:
     if hashlib.sha256(memoryview(data)[:-_DIGEST_BYTES]).digest() != data[-_DIGEST_BYTES:]:
         raise BackupDamaged(f"{name} is damaged: its checksum is wrong", _ANOTHER)
     try:
-        fields = unpack(data[_FRONT.size : _FRONT.size + head_bytes])
-        backup_id, made_ms, node_id, index, term, members = fields
-        found = Backup(
-            bytes(backup_id), int(made_ms), str(node_id), int(index), int(term), tuple(map(str, members)),
-            data[_FRONT.size + head_bytes : -_DIGEST_BYTES],
-        )  # fmt: skip
-    except (ValueError, TypeError) as error:
+        backup_id, made_ms, node_id, index, term, members = _read_head(data[_FRONT.size : _FRONT.size + head_bytes])
+    except ValueError as error:
         raise BackupDamaged(f"{name} is damaged: its head cannot be read ({error})", _ANOTHER) from None
+    state = data[_FRONT.size + head_bytes : -_DIGEST_BYTES]
+    found = Backup(backup_id, made_ms, node_id, index, term, tuple(members), state)
     load(found.state, name)
     return found
+
+
+def _read_head(head: bytes) -> list[Any]:
+    """The fields of a head. The checksum proves no origin: raises ValueError for what ``encode`` does not make."""
+    fields = unpack(head)
+    if type(fields) is not list or tuple(map(type, fields)) != (bytes, int, str, int, int, list):
+        raise ValueError("it has other fields")
+    backup_id, made_ms, node_id, index, term, members = fields
+    if len(backup_id) != ID_BYTES or not all(0 <= number <= _NUMBER_MAX for number in (made_ms, index, term)):
+        raise ValueError("a field is out of range")
+    if not all(type(name) is str and name.isprintable() for name in (node_id, *members)):
+        raise ValueError("a node id is no text")
+    return fields
 
 
 def load(state: bytes, name: str) -> LeaseTable:

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,12 @@ WHOLE = len(encode(backup()))
         (encode(backup())[:-1], f"has {WHOLE - 1} bytes of {WHOLE}"),
         (encode(backup()) + b"\0", f"has {WHOLE + 1} bytes of {WHOLE}"),
         (encode(backup(b"no state")), "state cannot be loaded"),
+        (encode(replace(backup(), made_ms=float("inf"))), "its head cannot be read"),  # type: ignore[arg-type]
+        (encode(replace(backup(), backup_id=3 << 30)), "its head cannot be read"),  # type: ignore[arg-type]
+        (encode(replace(backup(), index=(1 << 53) + 1)), "its head cannot be read"),
+        (encode(replace(backup(), term=-1)), "its head cannot be read"),
+        (encode(replace(backup(), node_id="\x1b[2J")), "its head cannot be read"),
+        (encode(replace(backup(), members=("a:1\nb:1",))), "its head cannot be read"),
         (None, "No such file"),
     ],
 )
