@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 Settled = Callable[[ChangeOutcome], None]
 
 CONNECT_S: Final = 10.0
-"""A node that is to be added must be connected within this."""
+"""A node that is to be added must be connected within this, also when its connection breaks."""
 CATCH_UP_S: Final = 600.0
 CAUGHT_UP_ENTRIES: Final = 64
 LEAVING_S: Final = 10.0
@@ -249,6 +249,10 @@ class Changing(Handover):
         super()._parted(peer)
         if self._beside.get(peer.id) == LEAVING and self._lists[0] is self._lists[-1]:
             self._env.call_soon(self._guard, self._see_out, peer.id, False)
+        change = self._change
+        if change is not None and change.node_id == peer.id and self._beside.get(peer.id) == JOINING:
+            # It must come back as soon as it had to come: while this change waits no other may begin.
+            self._env.call_later(CONNECT_S, self._guard, self._overdue, change, True)
 
     def _settle(self) -> None:
         if not self.is_leader:

@@ -226,6 +226,22 @@ def test_a_newcomer_that_is_not_there_is_named() -> None:
     assert sorted(w["A"].net.known) == ["B", "C"]
 
 
+def test_a_newcomer_that_dies_while_it_catches_up_does_not_keep_others_waiting() -> None:
+    w = grown()
+    w.newcomer("D", "A")
+    asked = change(w, "A", "add", "D")
+    w.link("A", "D")
+    for _ in range(5):
+        exchange(w, "A", "BC", 60)
+    assert asked.kind == "open", "connected, and slow"
+    w.kill("D")
+    for _ in range(int(CONNECT_S / 2)):
+        exchange(w, "A", "BC", 60)
+    assert asked.kind == "refused"
+    assert "D was not reached" in asked[0].text
+    assert change(w, "A", "remove", "C").kind == "open", "the next one may begin"
+
+
 def test_a_removal_that_would_leave_no_majority_is_refused() -> None:
     w = grown()
     w.kill("C")
