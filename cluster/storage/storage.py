@@ -59,12 +59,13 @@ class Storage:
 
 
 class Found(NamedTuple):
-    """A data directory as it was found, and verified."""
+    """A data directory as it was found, and verified. ``half_written``: the file of a snapshot is there that was never finished."""
 
     state: State | None
     segments: list[Segment]
     log: Log | None
     snapshot: Snapshot | None
+    half_written: bool
 
 
 def open_storage(
@@ -227,7 +228,8 @@ def read_files(disk: Disk) -> Found:
     segments = [Segment(name, disk.read(name)) for name in _names(disk, segment_files.PREFIX)]
     snapshots = _names(disk, snapshot_files.PREFIX)
     snapshot = snapshot_files.read(disk, snapshots[-1]) if snapshots else None
-    return Found(state, segments, replay(segments) if segments else None, snapshot)
+    half_written = any(name.startswith(snapshot_files.PREFIX) and name.endswith(".new") for name in disk.listdir())
+    return Found(state, segments, replay(segments) if segments else None, snapshot, half_written)
 
 
 def check_files(found: Found) -> None:
@@ -235,8 +237,10 @@ def check_files(found: Found) -> None:
     state, log, snapshot = found.state, found.log, found.snapshot
     first_segment = found.segments[0].name if found.segments else segment_files.segment_name(1)
     if state is None:
-        if snapshot or (log and log.records):
-            raise StorageDamaged(meta_file.NAME, 0, "the file is missing, and with it this node's term and vote")
+        # A node has saved its meta file before it makes a snapshot: this one was to be the beginning of a restored group.
+        if snapshot or found.half_written or (log and log.records):
+            text = "the file is missing, and with it this node's term and vote, or a restore into this directory was not finished"
+            raise StorageDamaged(meta_file.NAME, 0, text)
         return
     if log is None:
         raise StorageDamaged(first_segment, 0, "the journal is missing")

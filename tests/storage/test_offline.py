@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -38,7 +39,9 @@ def test_a_directory_that_was_begun_opens_as_it_was_meant() -> None:
     storage.close()
 
 
-def test_a_crash_at_any_call_leaves_it_whole_or_empty_or_damaged() -> None:
+@pytest.mark.parametrize("crash", [SimDisk.crash_process, SimDisk.crash_power])
+def test_a_crash_at_any_call_leaves_it_whole_or_damaged_or_without_any_file(crash: Callable[[SimDisk], None]) -> None:
+    """One that was half begun must not be taken for an empty one: a group of one node would grant at once."""
     whole = SimDisk(random.Random(1))
     begun(whole)
     seen = set()
@@ -46,14 +49,16 @@ def test_a_crash_at_any_call_leaves_it_whole_or_empty_or_damaged() -> None:
         drive = SimDisk(random.Random(call), crash_at=call)
         with pytest.raises(Crash):
             begun(drive)
-        drive.crash_power()
+        crash(drive)
         drive.crash_at = 0
+        files = drive.files()
         try:
             storage = open_storage(SimEnv(drive, random.Random(2)).port, "/srv/n1", "fsync")
         except StorageDamaged:
             seen.add("damaged")
             continue
         seen.add("empty" if storage.empty else "whole")
+        assert not (storage.empty and files)
         assert storage.empty or (storage.snapshots.latest(), storage.meta.formed) == (SNAPSHOT, STATE.formed)
         storage.close()
     assert seen == {"empty", "damaged", "whole"}
