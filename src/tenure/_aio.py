@@ -45,10 +45,11 @@ async def lead(run: Run[Any], aio: AsyncCoordinator, request: dict[str, Any], wo
     """
     lease = await aio.acquire(run.name, **request)
     if lease is None:
+        run.passed_over()
         return
     # Nothing is awaited between the grant and the ``try``, so no cancellation comes between them.
-    run.granted(lease)
     try:
+        run.granted(lease)
         await _work(run, lease, work, cancels)
     finally:
         await give_back(run, lease)

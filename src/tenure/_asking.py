@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from cluster.client import Coordinator, LeaderGroupState, LeaderState, checks
 from cluster.errors import UsageError
+from tenure._engine import Run
+from tenure._history import History
 from tenure.options import AnyOptions, ElectionOptions, GroupElectionOptions
 
 Self = TypeVar("Self", bound="Asking[Any]")
@@ -33,7 +35,9 @@ class Asking(Generic[Opt]):
     # Whether there is a way to cancel this form's action.
     _cancellable: ClassVar[bool] = False
 
-    def __init__(self, coordinator: Coordinator, options: Opt) -> None:
+    def __init__(self, coordinator: Coordinator, options: Opt, history: History | None = None) -> None:
+        if history is not None and not isinstance(history, History):
+            raise UsageError(f"history is {type(history).__name__}", "give a tenure.history.History of sinks")
         if not callable(getattr(coordinator, "acquire", None)):
             raise UsageError(
                 f"an elector needs a coordinator, not {type(coordinator).__name__}",
@@ -46,6 +50,7 @@ class Asking(Generic[Opt]):
             )
         self.options = options
         self._coordinator = coordinator
+        self._history = history
 
     def for_tenant(self: Self, tenant_id: str) -> Self:
         """The same elector with names of its own: ``name`` is stored as ``tenant:<tenant_id>:<name>``.
@@ -81,6 +86,10 @@ class Asking(Generic[Opt]):
         checks.name(stored, "the tenant's full name")
         return stored
 
+    def _new_run(self, name: str) -> Run[Any]:
+        """The record of a run that begins now. Raises UsageError for a bad name."""
+        return Run(self._stored(name), None if self._history is None else self._history.watch())
+
     def _request(self) -> dict[str, Any]:
         """The options of one attempt. Calls the caller's own ``node_id`` function, whatever that raises."""
         options = self.options
@@ -112,21 +121,25 @@ def max_leaders(options: AnyOptions) -> int:
 class OneLeader(Asking[ElectionOptions]):
     """An elector of one leader."""
 
-    def __init__(self, coordinator: Coordinator, options: ElectionOptions | None = None) -> None:
+    def __init__(
+        self, coordinator: Coordinator, options: ElectionOptions | None = None, *, history: History | None = None
+    ) -> None:
         options = ElectionOptions() if options is None else options
         if not isinstance(options, ElectionOptions):
             raise UsageError(f"options are {type(options).__name__}", "give ElectionOptions(…), or use a group elector")
-        super().__init__(coordinator, options)
+        super().__init__(coordinator, options, history)
 
 
 class ManyLeaders(Asking[GroupElectionOptions]):
     """A group elector."""
 
-    def __init__(self, coordinator: Coordinator, options: GroupElectionOptions | None = None) -> None:
+    def __init__(
+        self, coordinator: Coordinator, options: GroupElectionOptions | None = None, *, history: History | None = None
+    ) -> None:
         options = GroupElectionOptions() if options is None else options
         if not isinstance(options, GroupElectionOptions):
             raise UsageError(f"options are {type(options).__name__}", "give GroupElectionOptions(max_leaders=…, …)")
-        super().__init__(coordinator, options)
+        super().__init__(coordinator, options, history)
 
 
 class One(OneLeader):

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from typing import Any, Final, Literal, get_args
 
 from cluster.client import AsyncLease, Lease
@@ -18,7 +18,7 @@ from cluster.errors import CoordinationError, Indeterminate, Unavailable, UsageE
 from tenure import context
 from tenure._actions import check_async, check_sync, not_awaitable, refuse_late
 from tenure._call_names import CallName, Naming
-from tenure._engine import Run
+from tenure._history import History
 from tenure._iteration import AsyncSteps, drive
 from tenure.aio_elector import AsyncLeaderElector, AsyncLeaderGroupElector
 from tenure.context import NoLease
@@ -61,7 +61,10 @@ class _Guard:
     def without(self, name: str, outage: CoordinationError) -> NoLease | None:
         """Nobody could be asked: what stands in the place of the lease, or None for a skip."""
         stored = self.elector._stored(name)
+        history: History | None = self.elector._history
         if self._mode == "skip":
+            if history is not None:
+                history.watch().left_out(stored, outage)
             log.warning("run.skipped name=%s: the cluster is unavailable, and failure_mode is skip: %s", stored, outage)
             return None
         log.warning(
@@ -70,6 +73,23 @@ class _Guard:
             outage,
         )
         return NoLease(stored)
+
+    @contextlib.contextmanager
+    def unled(self, mark: NoLease) -> Iterator[None]:
+        """Around a run without a lease: it is recorded as such, whatever comes of it."""
+        history: History | None = self.elector._history
+        watch = None if history is None else history.watch()
+        if watch is not None:
+            watch.unled(mark.name)
+        error: BaseException | None = None
+        try:
+            yield
+        except BaseException as caught:
+            error = caught
+            raise
+        finally:
+            if watch is not None:
+                watch.unled_ended(error)
 
     def skipped(self) -> Any:
         return Skipped("unavailable") if self.result else None
@@ -150,7 +170,8 @@ def _plain(guard: _Guard, function: Function) -> Function:
 def _unled(guard: _Guard, mark: NoLease, outage: CoordinationError, action: functools.partial[Any]) -> Any:
     context.push(mark)
     try:
-        value = action()
+        with guard.unled(mark):
+            value = action()
     except Exception as error:
         if guard.result:
             return Unled(None, error, outage)
@@ -186,7 +207,8 @@ def _coroutine(guard: _Guard, function: Function) -> Function:
             return guard.skipped()
         context.push(mark)
         try:
-            value = await _awaited(function, args, kwargs)
+            with guard.unled(mark):
+                value = await _awaited(function, args, kwargs)
         except Exception as error:
             if guard.result:
                 return Unled(None, error, outage)
@@ -218,6 +240,8 @@ def _generator(guard: _Guard, function: Function) -> Function:
                 if guard.raises:
                     raise
                 mark = guard.without(name, error)
+                if mark is not None:
+                    stack.enter_context(guard.unled(mark))
             under = mark if lease is None else lease
             if under is not None:
                 return (yield from drive(function(*args, **kwargs), under, stops=guard.stops))
@@ -230,7 +254,7 @@ def _async_generator(guard: _Guard, function: Function) -> Function:
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         name = guard.name(args, kwargs)
-        run: Run[None] = Run(guard.elector._stored(name))
+        run = guard.elector._new_run(name)
         lease: AsyncLease | None = None
         mark: NoLease | None = None
         try:
@@ -239,19 +263,25 @@ def _async_generator(guard: _Guard, function: Function) -> Function:
             if guard.raises:
                 raise
             mark = guard.without(name, error)
+        else:
+            if lease is None:
+                run.passed_over()
         under = mark if lease is None else lease
         if under is None:
             return
         # Nothing is awaited between the grant and this block, so no cancellation comes between them.
-        async with AsyncSteps(run, under, function(*args, **kwargs), cancels=guard.stops) as steps:
-            while await steps.more():
-                try:
-                    sent = yield steps.item
-                except GeneratorExit:
-                    raise
-                except BaseException as error:
-                    steps.throw(error)
-                else:
-                    steps.send(sent)
+        unled = contextlib.nullcontext() if mark is None else guard.unled(mark)
+        steps = AsyncSteps(run, under, function(*args, **kwargs), cancels=guard.stops)
+        with unled:
+            async with steps:
+                while await steps.more():
+                    try:
+                        sent = yield steps.item
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        steps.throw(error)
+                    else:
+                        steps.send(sent)
 
     return call

@@ -51,7 +51,7 @@ class Detached(Body[Opt]):
             ending: which form of the ending is asked for.
             holder: find out who holds a name that was not granted.
         """
-        run: Run[T] = Run(self._stored(name))
+        run: Run[T] = self._new_run(name)
         request = self._request()
         aio = self._coordinator.aio
         refusal: list[BaseException] = []

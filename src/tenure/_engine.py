@@ -17,7 +17,7 @@ The rules, numbered as in the contract of ``run_if_leader``:
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from cluster.errors import LeaseLostError, NotLeaderError, UsageError
 from cluster.opcodes import Outcome
@@ -43,14 +43,30 @@ class Held(Protocol):
     @property
     def token(self) -> int: ...
     @property
+    def slot(self) -> int: ...
+    @property
     def lost(self) -> Told: ...
 
 
-class Run(Generic[T]):
-    """The record of one run, from before its grant to after its release. Written by one form, on one thread."""
+class Watching(Protocol):
+    """Who is told what becomes of a run. It neither raises nor waits."""
 
-    def __init__(self, name: str) -> None:
+    def acquired(self, run: Run[Any], lease: Held) -> None: ...
+    def ended(self, run: Run[Any], outcome: Outcome) -> None: ...
+    def skipped(self, run: Run[Any]) -> None: ...
+
+
+class Run(Generic[T]):
+    """The record of one run, from before its grant to after its release. Written by one form, on one thread.
+
+    Args:
+        name: as it is stored.
+        watch: is told; None: nobody is.
+    """
+
+    def __init__(self, name: str, watch: Watching | None = None) -> None:
         self.name = name
+        self._watch = watch
         self.lease: Held | None = None
         self.holder: str | None = None
         self.begun = False
@@ -66,7 +82,15 @@ class Run(Generic[T]):
         self._lost: bool | None = None
 
     def granted(self, lease: Held) -> None:
-        self.lease = lease
+        if self.lease is None:
+            self.lease = lease
+            if self._watch is not None:
+                self._watch.acquired(self, lease)
+
+    def passed_over(self) -> None:
+        """The name was not granted."""
+        if self._watch is not None:
+            self._watch.skipped(self)
 
     def may_begin(self) -> bool:
         """Whether to start the action now, for the first and only time. A lease that is lost already is not begun with."""
@@ -95,6 +119,13 @@ class Run(Generic[T]):
 
     def outcome(self) -> Outcome:
         """What to say with the release. To be asked after the work has ended and before the release, which settles ``lost``."""
+        outcome = self._outcome()
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.ended(self, outcome)
+        return outcome
+
+    def _outcome(self) -> Outcome:
         lost = self.lost
         if not self.begun:
             return Outcome.NOT_STARTED

@@ -97,10 +97,10 @@ class AsyncSteps:
         self._between = False
         self._last_chance: weakref.finalize[Any, Any] | None = None
         if self._lease is not None:
-            run.granted(self._lease)
             # A loop that is closed finishes no generator.
             self._last_chance = weakref.finalize(self, _abandon, run, self._lease)
             self._last_chance.atexit = False
+            run.granted(self._lease)
 
     async def __aenter__(self) -> AsyncSteps:
         return self

@@ -100,7 +100,7 @@ class Tasks(Asking[Opt]):
         self, name: str, action: Callable[..., Awaitable[T]], args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Run[T]:
         check_async(action)
-        run: Run[T] = Run(self._stored(name))
+        run: Run[T] = self._new_run(name)
 
         async def work(run: Run[T], lease: AsyncLease) -> None:
             await _invoke(run, action, args, kwargs)
@@ -138,6 +138,7 @@ class AsyncLeaderElector(AsyncOne, Tasks[ElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect``, ``tenure.local``, or their twins in ``tenure.aio``.
         options: see ``ElectionOptions``. ``on_lost`` is ``"cancel"`` unless said otherwise.
+        history: who keeps a record of every run; see ``tenure.history.History``.
 
     >>> import asyncio, tenure
     >>> async def report() -> str:
@@ -156,6 +157,7 @@ class AsyncLeaderGroupElector(ManyLeaders, Tasks[GroupElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect``, ``tenure.local``, or their twins in ``tenure.aio``.
         options: see ``GroupElectionOptions``. ``on_lost`` is ``"cancel"`` unless said otherwise.
+        history: who keeps a record of every run; see ``tenure.history.History``.
     """
 
     async def group_state(self, name: str, *, consistent: bool = False) -> LeaderGroupState:
@@ -171,7 +173,7 @@ class AsyncLeading(Generic[L]):
     def __init__(self, elector: Tasks[Any], name: str, optional: bool) -> None:
         self._elector = elector
         self._optional = optional
-        self._run: Run[None] = Run(elector._stored(name))
+        self._run: Run[None] = elector._new_run(name)
         self._entered = False
         self._lease: AsyncLease | None = None
         self._cancel: BodyCancel | None = None
@@ -192,8 +194,10 @@ class AsyncLeading(Generic[L]):
             if cancel is not None:
                 cancel.arm(lease)
                 self._cancel = cancel
-        elif not self._optional:
-            raise not_granted(self._run.name)
+        else:
+            self._run.passed_over()
+            if not self._optional:
+                raise not_granted(self._run.name)
         return cast(L, lease)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:

@@ -103,7 +103,7 @@ class Blocking(Body[Opt]):
 
     def _run(self, name: str, action: Callable[..., T], args: tuple[object, ...], kwargs: dict[str, object]) -> Run[T]:
         check_sync(action)
-        run: Run[T] = Run(self._stored(name))
+        run: Run[T] = self._new_run(name)
         acquire = self._attempt()
         granted: list[Lease | None] = []
         # Ctrl-C may raise between any two instructions. The grant is stored by ``extend`` itself, with no instruction of ours
@@ -113,7 +113,9 @@ class Blocking(Body[Opt]):
             try:
                 granted.extend(map(acquire, (run.name,)))
                 lease = granted[0]
-                if lease is not None:
+                if lease is None:
+                    run.passed_over()
+                else:
                     run.granted(lease)
                     if run.may_begin():
                         context.push(lease)
@@ -139,6 +141,7 @@ class LeaderElector(One, Blocking[ElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``ElectionOptions``. A running function cannot be cancelled, so ``on_lost="cancel"`` is refused.
+        history: who keeps a record of every run; see ``tenure.history.History``.
 
     Raises:
         UsageError: options that a blocking elector cannot honour.
@@ -157,6 +160,7 @@ class LeaderGroupElector(Many, Blocking[GroupElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``GroupElectionOptions``. ``on_lost="cancel"`` is refused.
+        history: who keeps a record of every run; see ``tenure.history.History``.
 
     Raises:
         UsageError: options that a blocking elector cannot honour.
@@ -175,7 +179,7 @@ class Leading(Generic[L]):
     def __init__(self, elector: Body[Any], name: str, optional: bool) -> None:
         self._acquire = elector._attempt()
         self._optional = optional
-        self._run: Run[None] = Run(elector._stored(name))
+        self._run: Run[None] = elector._new_run(name)
         self._granted: list[Lease | None] = []
         # An interrupt before the first instruction of ``__exit__`` leaves no other chance than this object's end.
         self._last_chance = weakref.finalize(self, _abandon, self._run, self._granted)
@@ -192,8 +196,10 @@ class Leading(Generic[L]):
                 if not self._run.may_begin():
                     raise lost_error(self._run.name, lease.token)
                 context.push(lease)
-            elif not self._optional:
-                raise not_granted(self._run.name)
+            else:
+                self._run.passed_over()
+                if not self._optional:
+                    raise not_granted(self._run.name)
             entered: L = lease
             return entered
         except BaseException:

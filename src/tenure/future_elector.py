@@ -115,6 +115,7 @@ class FutureLeaderElector(One, Futures[ElectionOptions]):
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``ElectionOptions``. ``on_lost`` is ``"cancel"`` unless said otherwise: a lost lease cancels the inner future,
             which may have begun and go on all the same; the outcome is ``LeaseLost`` then too.
+        history: who keeps a record of every run; see ``tenure.history.History``.
 
     >>> import tenure
     >>> from concurrent.futures import ThreadPoolExecutor
@@ -131,4 +132,5 @@ class FutureLeaderGroupElector(Many, Futures[GroupElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``GroupElectionOptions``.
+        history: who keeps a record of every run; see ``tenure.history.History``.
     """

@@ -19,6 +19,7 @@ from tenure._background import background
 from tenure._detached import Call, Detached, under_lease
 from tenure._engine import Run
 from tenure._futures import RunFuture, ThreadFuture
+from tenure._history import History
 from tenure._workers import Workers, in_worker
 from tenure.options import ElectionOptions, GroupElectionOptions
 from tenure.results import RunResult
@@ -43,8 +44,8 @@ class _Runs:
 class Threads(Detached[Opt]):
     """The thread form, for one leader or a group."""
 
-    def __init__(self, coordinator: Coordinator, options: Opt) -> None:
-        super().__init__(coordinator, options)
+    def __init__(self, coordinator: Coordinator, options: Opt, history: History | None = None) -> None:
+        super().__init__(coordinator, options, history)
         self._runs = _Runs()
 
     def run_if_leader(
@@ -137,6 +138,7 @@ class ThreadLeaderElector(One, Threads[ElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``ElectionOptions``. A running function cannot be cancelled, so ``on_lost="cancel"`` is refused.
+        history: who keeps a record of every run; see ``tenure.history.History``.
 
     >>> import tenure
     >>> with tenure.local() as coordinator, tenure.ThreadLeaderElector(coordinator) as elector:
@@ -151,4 +153,5 @@ class ThreadLeaderGroupElector(Many, Threads[GroupElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``GroupElectionOptions``. ``on_lost="cancel"`` is refused.
+        history: who keeps a record of every run; see ``tenure.history.History``.
     """

@@ -65,6 +65,9 @@ class FakeLease:
 
 
 class FakeAsyncLease(FakeLease):
+    def for_threads(self) -> FakeLease:
+        return self
+
     def begin_release(self, outcome: Outcome = Outcome.COMPLETED) -> asyncio.Future[bool]:
         self._owner.give_back(self, outcome)
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

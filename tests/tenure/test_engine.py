@@ -26,6 +26,7 @@ class Stub:
     name: str = "job"
     node_id: str = "me"
     token: int = 7
+    slot: int = 0
     lost: threading.Event = field(default_factory=threading.Event)
 
     def lose(self, lost: bool = True) -> None:

@@ -1,0 +1,43 @@
+"""The programs of docs/history.md run as they stand, and print what they should.
+
+Knows: what each must print. Must not know: how they do it.
+"""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tests.docs.markdown import examples
+
+pytestmark = pytest.mark.fast
+
+FILE = "docs/history.md"
+PRINTED = {
+    "history": [
+        "completed by a error: None",
+        "completed by b error: None",
+        "completed by b error: None",
+        "skipped by None error: None",
+        "from a to b tokens rise: True",
+        "at the same time: 0",
+    ],
+    "sink": ["{'acquired': 1, 'completed': 1}"],
+}
+
+
+def test_every_example_is_run_here() -> None:
+    assert set(examples(FILE)) == set(PRINTED)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_it_prints_what_it_should(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / f"example_{name}.py"
+    program.write_text(examples(FILE)[name])
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(program), run_name="__main__")
+    assert capsys.readouterr().out.splitlines() == PRINTED[name]
