@@ -89,7 +89,8 @@ def test_an_error_of_the_release_hides_nothing__D8(caplog: pytest.LogCaptureFixt
             pass
 
     asyncio.run(main())
-    assert [record.getMessage().split()[0] for record in caplog.records] == ["release.unconfirmed"] * 3
+    ours = [record for record in caplog.records if record.name.startswith("tenure")]
+    assert [record.getMessage().split()[0] for record in ours] == ["release.unconfirmed"] * 3
 
 
 @pytest.mark.parametrize("error", [Unavailable("no majority"), Indeterminate("no answer"), UsageError("bad name")])
