@@ -74,14 +74,24 @@ def execute(args: argparse.Namespace) -> int:
     return 0
 
 
+def refuse_gap(directory: str) -> None:
+    """Raises CoordinationError if ``recover`` ended between its two renames: a node would begin anew there, and grant at once."""
+    if not os.path.isdir(directory) and os.path.isdir(directory + BESIDE):
+        raise _interrupted(directory)
+
+
+def _interrupted(directory: str) -> CoordinationError:
+    return CoordinationError(
+        f"{directory!r} is missing, and {directory + BEFORE!r} is there: an earlier recover was interrupted",
+        f"rename {directory + BESIDE!r} to {directory!r} if it exists; else rename the old one back and recover again",
+    )
+
+
 def _check(args: argparse.Namespace, directory: str, members: list[str]) -> None:
     """Raises UsageError, CoordinationError: nothing was changed."""
     if not os.path.isdir(directory):
         if os.path.isdir(directory + BEFORE):
-            raise CoordinationError(
-                f"{directory!r} is missing, and {directory + BEFORE!r} is there: an earlier recover was interrupted",
-                f"rename {directory + BESIDE!r} to {directory!r} if it exists; else rename the old one back and recover again",
-            )
+            raise _interrupted(directory)
         raise UsageError(f"there is no data directory {directory!r}", "name the surviving node's with --data-dir")
     for taken in (directory + BEFORE, directory + BESIDE):
         if os.path.exists(taken):

@@ -305,3 +305,19 @@ def test_an_interrupted_recover_is_explained(tmp_path: Path, env: RealEnv, capsy
     said = capsys.readouterr().err
     assert is_one_line(said)
     assert "was interrupted" in said
+
+
+def test_a_node_does_not_begin_anew_where_a_recover_was_interrupted__I8(
+    tmp_path: Path, env: RealEnv, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "data"
+    survivor(env, directory)
+    directory.rename(tmp_path / "data.before-recover")
+    (tmp_path / "data.recovered").mkdir()
+    # Nobody has this address: a node that went on would end for that.
+    call = ["node", "--listen", "192.0.2.1:7101", "--insecure", "--single", "--data-dir", str(directory)]
+    assert run(call, prog="tenure") == 1
+    said = capsys.readouterr().err
+    assert is_one_line(said)
+    assert "was interrupted" in said
+    assert not directory.exists()
