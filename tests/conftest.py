@@ -1,7 +1,7 @@
 """What every test may rely on, however the run was started.
 
-A shell that starts a job in the background has it ignore SIGINT, and Python then never raises KeyboardInterrupt, nor do the processes that
-it starts. Tests of interrupts must not depend on that.
+A shell that starts a job in the background has it ignore SIGINT and SIGQUIT, and Python then never raises KeyboardInterrupt, nor do the
+processes that it starts; ``lock`` leaves ignored what it finds ignored. Tests of signals must not depend on that.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ CORE = ("tests/contract/", "tests/system/")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
