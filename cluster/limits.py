@@ -32,7 +32,8 @@ FRAME_MAX_BYTES: Final = 1 << 20
 REPLY_MAX_BYTES: Final = 8 << 20
 INPUT_BUFFER_MAX_BYTES: Final = 16 << 20
 PEER_FRAME_MAX_BYTES: Final = 8 << 20
-HANDSHAKE_MAX_BYTES: Final = 4096
+# The longest names of as many members as there may be, twice.
+HANDSHAKE_MAX_BYTES: Final = 12 << 10
 HANDSHAKE_TIMEOUT_S: Final = 5.0
 # What a stranger may send before TLS is established: certificate chains, mostly.
 TLS_HANDSHAKE_MAX_BYTES: Final = 32 << 10

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from cluster.ports import Env, Hello, PeerNet
@@ -129,7 +129,7 @@ class World:
 
     def __init__(
         self,
-        names: str = "ABC",
+        names: Sequence[str] = "ABC",
         adapter_class: type[Adapter] = Adapter,
         *,
         seed: int = 1,

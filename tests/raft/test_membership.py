@@ -7,6 +7,8 @@ import logging
 
 import pytest
 
+from cluster.limits import MEMBERS_MAX, NODE_ID_MAX_BYTES
+from cluster.net.handshake import NONCE_BYTES, challenge_fields, hello_fields
 from cluster.ports import Hello
 from cluster.raft.adapter import Adapter
 from cluster.raft.config import RaftConfig
@@ -373,3 +375,14 @@ def test_a_hello_that_makes_no_sense_forms_nothing_and_stops_nobody(info: dict[s
     assert not member(w, "A")
     assert not w["A"].fatal
     assert w["A"].raft.peers_wall_ms() > 0
+
+
+def test_as_many_members_as_there_may_be_with_the_longest_names_fit_into_a_hello() -> None:
+    names = [f"{'n' * (NODE_ID_MAX_BYTES - 7)}{number:02}:7101" for number in range(MEMBERS_MAX)]
+    w = World(names)
+    w.form(names[0])
+    for name in names:
+        hello = Hello("peer", name, b"i" * 16, b"c" * 16, w[name].raft.hello_info())
+        assert set(hello.info["formed"]) == set(names)
+        assert hello_fields(hello, bytes(NONCE_BYTES))
+        assert challenge_fields(hello, bytes(NONCE_BYTES))
