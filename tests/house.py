@@ -9,14 +9,14 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@lru_cache
+@cache
 def project_files() -> tuple[str, ...]:
     """Paths of all files that are in git, or would be with the next commit, relative to the root."""
     listed = subprocess.run(
@@ -29,7 +29,7 @@ def project_files() -> tuple[str, ...]:
     return tuple(sorted({name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}))
 
 
-@lru_cache
+@cache
 def committed_files() -> tuple[str, ...]:
     """Paths of the files that are in git."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -45,14 +45,20 @@ def files(*tops: str, suffixes: tuple[str, ...] = (".py",)) -> list[str]:
     ]
 
 
-@lru_cache
+@cache
 def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-@lru_cache
+@cache
 def tree(name: str) -> ast.Module:
     return ast.parse(read(name), name)
+
+
+@cache
+def nodes(name: str) -> tuple[ast.AST, ...]:
+    """Every node of a file's tree."""
+    return tuple(ast.walk(tree(name)))
 
 
 class Import(NamedTuple):
@@ -67,10 +73,10 @@ class Import(NamedTuple):
 def imports(name: str) -> Iterator[Import]:
     """Every import of a Python file, those inside functions too. ``for_types``: under ``if TYPE_CHECKING``."""
     typed: set[int] = set()
-    for node in ast.walk(tree(name)):
+    for node in nodes(name):
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             typed.update(id(inner) for inner in ast.walk(node))
-    for node in ast.walk(tree(name)):
+    for node in nodes(name):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(name, node.lineno, alias.name, id(node) in typed)
@@ -91,7 +97,7 @@ def cython_imports(name: str) -> Iterator[tuple[str, bool]]:
 
 def function_lengths(name: str) -> Iterator[tuple[str, int, int]]:
     """``(name, first line, number of lines)`` of every function of a Python file, decorators not counted."""
-    for node in ast.walk(tree(name)):
+    for node in nodes(name):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             assert node.end_lineno is not None
             yield node.name, node.lineno, node.end_lineno - node.lineno + 1

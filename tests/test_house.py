@@ -17,6 +17,7 @@ from tests.house import (
     files,
     function_lengths,
     imports,
+    nodes,
     project_files,
     read,
     tree,
@@ -125,7 +126,7 @@ def test_only_the_env_and_the_command_line_open_files() -> None:
         f"{name}:{node.lineno}"
         for name in files(*PRODUCT)
         if not at_home(name, ("cluster/env.py", "cluster/cli/", "cluster/tls.py"))
-        for node in ast.walk(tree(name))
+        for node in nodes(name)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("open", "input", "print")
     ]
     assert not opened, opened
@@ -137,7 +138,7 @@ def test_random_numbers_come_from_the_env() -> None:
         f"{name}:{node.lineno} {ast.unparse(node.func)}"
         for name in files(*PRODUCT)
         if name != "cluster/env.py"
-        for node in ast.walk(tree(name))
+        for node in nodes(name)
         if isinstance(node, ast.Call) and re.match(r"random\.|Random$|SystemRandom$", ast.unparse(node.func))
     ]
     assert not drawn, drawn
@@ -184,7 +185,7 @@ def test_every_module_with_functions_postpones_annotations() -> None:
     missing = [
         name
         for name in files(*PRODUCT)
-        if any(isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) for node in ast.walk(tree(name)))
+        if any(isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) for node in nodes(name))
         and not any(found.module == "__future__" for found in imports(name))
     ]
     assert not missing, missing

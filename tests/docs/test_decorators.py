@@ -14,8 +14,6 @@ import pytest
 from tests.docs.markdown import examples
 from tests.support_cluster import free_ports
 
-pytestmark = pytest.mark.fast
-
 FILE = "docs/decorators.md"
 PRINTED = {
     "functions": [r"report-eu, day 1", r"report-us, day 2", r"None", r"indexed 45 True", r"slot 0"],

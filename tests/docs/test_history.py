@@ -12,8 +12,6 @@ import pytest
 
 from tests.docs.markdown import examples
 
-pytestmark = pytest.mark.fast
-
 FILE = "docs/history.md"
 PRINTED = {
     "history": [
