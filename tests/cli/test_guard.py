@@ -19,7 +19,7 @@ from cluster.cli import guard as guard_program
 from cluster.env import boot_clock
 from tests.support import eventually
 
-pytestmark = pytest.mark.fast
+pytestmark = pytest.mark.core
 
 # A shell that does not hear TERM, and says when it is ready not to.
 DEAF = "trap '' TERM; echo ready; while :; do sleep 0.05; done"

@@ -14,7 +14,7 @@ import pytest
 
 from tests.house import ROOT
 
-pytestmark = pytest.mark.fast
+pytestmark = pytest.mark.core
 
 HEAD = """
 import os, sys, threading, warnings

@@ -21,7 +21,7 @@ from cluster.server import backups as backups_module
 from cluster.server.backups import Backups
 from tests.client.local_door import NodeInProcess
 
-pytestmark = pytest.mark.fast
+pytestmark = pytest.mark.core
 
 SAID = {
     "node_id": "n1",

@@ -26,7 +26,7 @@ from tenure import LeaderElector
 from tests.support import eventually
 from tests.tenure.fake import FakeCoordinator
 
-pytestmark = pytest.mark.fast
+pytestmark = pytest.mark.core
 
 TENURE = str(Path(tenure.__file__).parent)
 CLIENT = str(Path(cluster.client.__file__).parent)
