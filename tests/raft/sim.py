@@ -256,14 +256,14 @@ class Weather(Changes):
         some = set(self.rng.sample(self.names, self.rng.randint(1, len(self.names) // 2)))
         pairs = {frozenset((a, b)) for a in some for b in self.names if b not in some}
         self.apart |= pairs
-        for a, b in map(sorted, pairs):
+        for a, b in sorted(map(sorted, pairs)):
             if self[a].alive and self[b].alive and b in self[a].net.links and not {a, b} & set(self.asleep):
                 self.cut(a, b)
         self.at(self.rng.uniform(0.2, 4.0), self.rejoin, pairs)
 
     def rejoin(self, pairs: set[frozenset[str]]) -> None:
         self.apart -= pairs
-        for a, b in map(sorted, pairs):
+        for a, b in sorted(map(sorted, pairs)):
             self.at(self.rng.uniform(0.0, 0.2), self.try_connect, a, b)
 
     def some_stall(self) -> None:
