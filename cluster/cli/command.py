@@ -118,6 +118,7 @@ class Command:
                 return True
             except PermissionError:
                 return False
+            # The kernel tells nobody when the last process of a group is gone: look again.
             time.sleep(0.005)
         return False
 

@@ -209,6 +209,7 @@ class Play:
     def _watch_until(self, moment: float) -> None:
         while boot_clock() < min(moment, self._limit):
             self._show()
+            # What the workers wrote is shown as it comes, for people.
             time.sleep(_LOOK_S)
 
     def _show(self) -> None:

@@ -37,6 +37,7 @@ class Worker:
             log.begin(lease.token)
             until = time.monotonic() + run_s
             while time.monotonic() < until and lease.confidence != "lost":
+                # The work of the demo is to take time.
                 time.sleep(_LOOK_S)
             log.end(lease.token)
         self._working = False

@@ -51,6 +51,7 @@ def execute(args: argparse.Namespace) -> int:
             _show(coordinator, args)
             if not args.watch:
                 return 0
+            # For people: the option says how often.
             time.sleep(args.every)
 
 

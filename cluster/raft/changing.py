@@ -95,7 +95,11 @@ class Changing(Handover):
         )
         self._env.call_later(CONNECT_S, self._guard, self._overdue, change, True)
         if change.add and not change.index:
+            known = self._peers.get(change.node_id)
             self._set_beside(change.node_id, JOINING)
+            if known is not None and known.connected:
+                # It leaves, or is a guest. What it said of itself may be from before it was a member: let it connect again.
+                self._unlink(known)
             self._env.call_later(CATCH_UP_S, self._guard, self._overdue, change, False)
         elif change.node_id == self._config.node_id and not self.transfer(None):
             text = f"{change.node_id} is the raft leader, and no other member can take over now"

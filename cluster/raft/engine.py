@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+# The library has no types; what is used of it is declared below.
 import pysyncobj.syncobj as _module  # type: ignore[import-untyped]
 from pysyncobj.config import SyncObjConf as _SyncObjConf  # type: ignore[import-untyped]
 from pysyncobj.version import VERSION as _version  # type: ignore[import-untyped]

@@ -128,6 +128,7 @@ _guard = threading.Lock()
 
 def background() -> Background:
     """The one of this process."""
+    # One per process, made when it is first needed: a module is the place for it.
     global _background  # noqa: PLW0603
     with _guard:
         if _background is None:

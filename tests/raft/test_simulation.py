@@ -125,3 +125,7 @@ def test_a_broken_system_is_found_out(broken: Any, profile: str, expected: set[s
             assert violations[0][0] in expected, (seed, violations[0])
             return
     raise AssertionError("not found in 200 runs")
+
+
+def test_a_removed_node_that_is_added_again_on_its_old_connection_says_anew_what_it_has() -> None:
+    play("members", [1351])
