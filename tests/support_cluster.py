@@ -76,7 +76,7 @@ class NodeProcess:
         self.options = tuple(options)
         self.access: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
-        self._paused = False
+        self.paused = False
 
     def command(self) -> list[str]:
         others = [peer for peer in self.peers if peer != self.address]
@@ -99,7 +99,7 @@ class NodeProcess:
                 env=environ,
                 cwd=self.log_path.parent,
             )
-        self._paused = False
+        self.paused = False
         _running.add(self)
 
     @property
@@ -140,13 +140,13 @@ class NodeProcess:
     def pause(self) -> None:
         """Freeze the process (SIGSTOP)."""
         os.kill(self.pid, signal.SIGSTOP)
-        self._paused = True
+        self.paused = True
 
     def resume(self) -> None:
         """Let a frozen process go on (SIGCONT)."""
-        if self._paused and self.alive:
+        if self.paused and self.alive:
             os.kill(self.pid, signal.SIGCONT)
-        self._paused = False
+        self.paused = False
 
     def restart(self) -> None:
         """Start again from the same data directory, killing it first where it still runs."""
@@ -161,7 +161,7 @@ class NodeProcess:
         """What this node says of itself and the group, or None when it does not answer."""
         import tenure
 
-        if not self.alive or self._paused:
+        if not self.alive or self.paused:
             return None
         try:
             with tenure.connect([self.address], timeout=timeout_s, **self.access) as coordinator:
@@ -229,7 +229,7 @@ class NodeGroup:
             status = node.status()
             if status is not None and status.has_quorum and status.leader:
                 leader = self.node(str(status.leader))
-                if leader.alive and not leader._paused:
+                if leader.alive and not leader.paused:
                     return leader.address
         return None
 

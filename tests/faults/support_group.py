@@ -17,6 +17,7 @@ from tests.support import eventually
 from tests.support_cluster import NodeGroup, NodeProcess, free_ports
 
 NODE_PORT = 7101
+OWN_WORD_S = 20.0
 
 
 class LinkedGroup(NodeGroup):
@@ -60,14 +61,24 @@ class LinkedGroup(NodeGroup):
         return [each for each in self.nodes if each is not node]
 
 
-def own_status(node: NodeProcess) -> Any:
-    """What this very node says, or None. A client that is told of a raft leader moves on to it, and may be answered there; and on a busy
-    machine an answer may take longer than one attempt."""
-    for _ in range(20):
+def own_status(node: NodeProcess, within_s: float = OWN_WORD_S) -> Any:
+    """What this very node says, or None if it does not within the time, or has ended. A client that is told of a raft leader moves on to
+    it, and may be answered there; and on a busy machine an answer may take longer than one attempt: so it is asked anew."""
+    until = boot_clock() + within_s
+    while node.alive and not node.paused:
         status = node.status()
-        if not node.alive or (status is not None and status.node_id == node.address):
+        if status is not None and status.node_id == node.address:
             return status
+        if boot_clock() >= until:
+            break
     return None
+
+
+def said(node: NodeProcess) -> Any:
+    """``own_status`` of a node that must answer. A node that does not fails the test with what it wrote."""
+    status = own_status(node)
+    assert status is not None, f"{node.address} says nothing, alive: {node.alive}\n{node.log()}"
+    return status
 
 
 def caught_up(group: NodeGroup, node: NodeProcess, all_but: int = 0) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import tenure
-from tests.faults.support_group import LinkedGroup, own_status, wait
+from tests.faults.support_group import LinkedGroup, said, wait
 from tests.support import eventually
 
 LEASE_S = 1.0
@@ -30,7 +30,7 @@ def test_reads_by_a_lagging_follower__E16(tmp_path: Path) -> None:
                 lease = writer.acquire("job", lease_time=60.0)
                 assert lease is not None
                 written = writer.records.put("last", str(turn).encode(), lease=lease)
-                lagged += own_status(lagging).applied_index < own_status(leader).applied_index
+                lagged += said(lagging).applied_index < said(leader).applied_index
                 assert reader.records.get("last") == written
                 state = reader.state("job", consistent=True)
                 assert state.leader is not None

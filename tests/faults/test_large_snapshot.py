@@ -14,7 +14,7 @@ import pytest
 
 import tenure
 from cluster.env import boot_clock
-from tests.faults.support_group import LinkedGroup, caught_up, own_status
+from tests.faults.support_group import LinkedGroup, caught_up, said
 from tests.support import eventually
 
 VALUE = bytes(60_000)
@@ -54,7 +54,7 @@ def test_a_large_snapshot_over_a_slow_link_that_breaks__E10(tmp_path: Path) -> N
         away.kill()
         asyncio.run(_write(coordinator))
         eventually(lambda: "raft.compacted" in leader.log(), 60.0, "the log is compacted")
-        term = own_status(leader).term
+        term = said(leader).term
         memory_before = memory_bytes(leader.pid)
         carried_before = group.links.carried[leader.address, away.address]
         group.links.throttle(leader.address, away.address, BYTES_PER_S)
@@ -86,7 +86,7 @@ def test_a_large_snapshot_over_a_slow_link_that_breaks__E10(tmp_path: Path) -> N
         assert sent < 1.4 * STATE_BYTES, f"{sent} bytes were sent: it went on where it was, and did not begin anew"
         assert slowest_s < SERVED_WITHIN_S, f"others waited for {slowest_s:.2f} s"
         assert memory - memory_before < STATE_BYTES + MORE_MEMORY_BYTES, f"{memory - memory_before} bytes more"
-        assert own_status(leader).term == term, "nobody stood for election"
+        assert said(leader).term == term, "nobody stood for election"
     sys.stderr.write(
         f"{sent / 1e6:.0f} MB in {boot_clock() - begun:.1f} s, slowest grant {slowest_s:.2f} s, "
         f"leader's memory +{(memory - memory_before) / 1e6:.0f} MB\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import tenure
-from tests.faults.support_group import NamespaceGroup, follows, leads, own_status, wait
+from tests.faults.support_group import NamespaceGroup, follows, leads, said, wait
 from tests.faults.support_netns import inside, network
 from tests.support import eventually
 
@@ -36,11 +36,11 @@ def test_the_leaders_link_is_taken_down_and_up_again__E2_E3_A4(tmp_path: Path) -
         assert other.token > lease.token
         assert lease.confidence == "held"
         new = next(node for node in others if leads(node))
-        term = own_status(new).term
+        term = said(new).term
         net.plug(machine)
         eventually(lambda: follows(old), 30.0, f"the old leader is back\n{group.logs()}")
         wait(2 * ELECTION_S)
-        assert [own_status(node).term for node in group.nodes] == [term] * 3, "who returns topples nobody"
+        assert [said(node).term for node in group.nodes] == [term] * 3, "who returns topples nobody"
         assert leads(new)
         assert coordinator.acquire("job") is None
         assert other.release()

@@ -13,7 +13,7 @@ import pytest
 
 import tenure
 from cluster.env import boot_clock
-from tests.faults.support_group import LinkedGroup, follows, leads, own_status, wait
+from tests.faults.support_group import LinkedGroup, follows, leads, said, wait
 from tests.support import eventually
 from tests.support_cluster import NodeProcess
 
@@ -72,25 +72,25 @@ def test_an_isolated_leader_steps_down_and_answers_nothing__E2_E3_I1(group: Link
             assert lease.confidence == "held"
             other = elsewhere.acquire("other", lease_time=60.0)
             assert other is not None
-            before = own_status(new[0])
+            before = said(new[0])
             group.links.heal()
             eventually(lambda: follows(old), 20.0, "the old one is back")
             wait(LONGEST_S)
-            after = own_status(new[0])
+            after = said(new[0])
             assert (after.role, after.term) == ("leader", before.term), "who returns topples nobody"
-            assert [own_status(node).term for node in group.nodes] == 3 * [before.term]
+            assert [said(node).term for node in group.nodes] == 3 * [before.term]
             assert other.release()
         assert lease.release()
 
 
 def test_a_node_that_hears_nobody_deposes_nobody__E3(group: LinkedGroup) -> None:
     leader = group.leader()
-    before = own_status(leader)
+    before = said(leader)
     deaf = group.other_than(leader)[0]
     for node in group.other_than(deaf):
         group.links.block(node.address, deaf.address)
     wait(1.5 * LONGEST_S)
     group.links.heal()
     eventually(lambda: follows(deaf), 20.0, "the deaf one hears again")
-    after = own_status(leader)
+    after = said(leader)
     assert (after.role, after.term) == ("leader", before.term)

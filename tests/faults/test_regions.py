@@ -14,7 +14,7 @@ import pytest
 import tenure
 from cluster.embedded import ELECTIONS
 from cluster.env import boot_clock
-from tests.faults.support_group import LinkedGroup, own_status
+from tests.faults.support_group import LinkedGroup, said
 
 ONE_WAY_S = 0.05
 ROUNDS = 20
@@ -34,7 +34,7 @@ def test_a_group_in_three_regions__E16_A4(tmp_path: Path) -> None:
         kept = coordinator.acquire("kept", lease_time=600.0)
         assert kept is not None
         leader = group.leader()
-        term = own_status(leader).term
+        term = said(leader).term
         took_s = []
         for _ in range(ROUNDS):
             begun = boot_clock()
@@ -42,7 +42,7 @@ def test_a_group_in_three_regions__E16_A4(tmp_path: Path) -> None:
             took_s.append(boot_clock() - begun)
             assert lease is not None
             assert lease.release()
-        assert own_status(leader).term == term, f"nobody stood for election\n{group.logs()}"
+        assert said(leader).term == term, f"nobody stood for election\n{group.logs()}"
         assert min(took_s) >= 2 * ONE_WAY_S, "a grant takes a round trip to a majority"
 
         leader.kill()

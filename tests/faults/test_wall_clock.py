@@ -13,7 +13,7 @@ import pytest
 import tenure
 from tests.faults.support_crew import CrewMember, at_work, diaries
 from tests.faults.support_diary import merged
-from tests.faults.support_group import own_status
+from tests.faults.support_group import said
 from tests.faults.support_machine import WallClock, forget_faketime, wall_clock
 from tests.history.checker import check
 from tests.support import eventually
@@ -57,7 +57,7 @@ def test_wall_clocks_are_set_by_an_hour__B1_B3_I3(tmp_path: Path) -> None:
             pids += [worker.pid, *(node.pid for node in group.nodes)]
             lease = coordinator.acquire("long", lease_time=LEASE_S)
             assert lease is not None
-            term = own_status(group.leader()).term
+            term = said(group.leader()).term
             for step in STEPS:
                 for clock, ahead_s in zip(clocks, step, strict=True):
                     clock.set(ahead_s)
@@ -66,7 +66,7 @@ def test_wall_clocks_are_set_by_an_hour__B1_B3_I3(tmp_path: Path) -> None:
                 assert state.leader is not None
                 assert state.leader.token == lease.token
                 assert LEASE_S - GONE_S < state.leader.expires_in <= LEASE_S
-            assert own_status(group.leader()).term == term, "nobody stood for election"
+            assert said(group.leader()).term == term, "nobody stood for election"
             worker.end()
             assert lease.release()
     assert not check(merged(diaries([worker])))
