@@ -12,7 +12,7 @@ from cluster.raft.backtrack import Backtrack
 from cluster.raft.changing import OneAtATime, OwnTermFirst
 from cluster.raft.commit import Poison, SnapCommit
 from cluster.raft.compaction import Compaction
-from cluster.raft.elections import PreVote, Stickiness, VoteId
+from cluster.raft.elections import PreVote, Stickiness, Unlisted, VoteId
 from cluster.raft.following import Trim
 from cluster.raft.leading import CheckQuorum, Forward
 from cluster.raft.lifecycle import Lifecycle
@@ -33,6 +33,7 @@ class Adapter(
     PreVote,
     Stickiness,
     VoteId,
+    Unlisted,
     CheckQuorum,
     OneAtATime,
     OwnTermFirst,

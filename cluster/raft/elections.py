@@ -5,6 +5,7 @@ Knows: when a candidate is answered and when this node stands. Must not know: en
 
 from __future__ import annotations
 
+import itertools
 import logging
 from math import inf
 from typing import Any, Final
@@ -45,12 +46,24 @@ class Elections(Membership):
             return
         if term > self._SyncObj__raftCurrentTerm and self._SyncObj__raftState != FOLLOWER:
             logger.info("raft.step_down node=%s term=%d why=%s asks for votes", self._config.node_id, term, peer.id)
+        if (last_term, last_index) >= self._vouched():
+            # For the engine, which compares with all there is.
+            last_term, last_index = max((last_term, last_index), self._last())
         request = {"type": "request_vote", "term": term, "last_log_index": last_index, "last_log_term": last_term}
         was_leader = self._SyncObj__raftState == LEADER
         self._stock(SyncObj._SyncObj__onMessageReceived, peer.node, request)
         if was_leader and self._SyncObj__raftState != LEADER:
             self._SyncObj__raftElectionDeadline = self._patience()
         self._settle()
+
+    def _last(self) -> tuple[int, int]:
+        """Term and index of the last entry."""
+        _, index, term = self._log[-1]
+        return term, index
+
+    def _vouched(self) -> tuple[int, int]:
+        """Term and index of the last entry that may be committed because this node has it: who has less is refused its vote."""
+        return self._last()
 
     def _on_vote(self, peer: Peer, message: list[Any]) -> None:
         # Who is asked is a member, and may not be one any more.
@@ -95,6 +108,28 @@ class VoteId(Elections):
             super()._on_vote(peer, message)
 
 
+class Unlisted(Elections):
+    """A node votes by its log up to its own removal.
+
+    Whoever has that entry does not count this node, neither for committing it and what follows nor in an election; whoever lacks it needs
+    this node's vote. A leader that goes down before the entry is on its own disk, as one of two that removes the other, would never be
+    elected again: the other has the longer log, and does not stand.
+
+    Safe: of old members n and new members n - 1, a majority of the new ones and a majority of the old ones have a member in common even
+    without the one between them. So if the entry was committed, nobody who lacks it finds a majority of the old ones.
+    """
+
+    def _vouched(self) -> tuple[int, int]:
+        me, removal = self._config.node_id, 0
+        for older, newer in itertools.pairwise(self._lists):
+            if me in older.names and me not in newer.names:
+                removal = newer.index
+        if not removal or self._is_listed():
+            return super()._vouched()
+        _, index, term = self._log[removal - 1 - self._first]
+        return term, index
+
+
 class Stickiness(Elections, Following):
     """Nobody votes within the shortest election timeout of hearing a leader, nor of its own start; a leader that a majority follows does
     not either. Only an election that the leader itself asked for is answered at any time.
@@ -137,7 +172,7 @@ class PreVote(Elections, Following):
         self._grants = set()
         self._SyncObj__raftElectionDeadline = self._patience()
         self._SyncObj__raftLeader = None
-        _, last_index, last_term = self._log[-1]
+        last_term, last_index = self._last()
         question = m.encode(m.PRE_VOTE, self._SyncObj__raftCurrentTerm, self._round, last_index, last_term)
         for peer in self._counted:
             if peer.connected:
@@ -151,10 +186,9 @@ class PreVote(Elections, Following):
     def _on_pre_vote(self, peer: Peer, message: list[Any]) -> None:
         _, term, round_, last_index, last_term = message
         own_term = self._SyncObj__raftCurrentTerm
-        _, own_index, own_last_term = self._log[-1]
-        if (last_term, last_index) >= (own_last_term, own_index) and self._may_vote(max(term, own_term) + 1, False):
+        if (last_term, last_index) >= self._vouched() and self._may_vote(max(term, own_term) + 1, False):
             self._net.send(peer.id, m.encode(m.PRE_GRANT, own_term, round_))
-            if (last_term, last_index, peer.id) > (own_last_term, own_index, self._config.node_id):
+            if (last_term, last_index, peer.id) > (*self._last(), self._config.node_id):
                 self._give_way()
 
     def _on_request_vote(self, peer: Peer, message: list[Any]) -> None:

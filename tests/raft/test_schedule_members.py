@@ -9,6 +9,7 @@ import pytest
 
 from cluster.raft.adapter import Adapter
 from cluster.raft.changing import OneAtATime, OwnTermFirst
+from cluster.raft.elections import Unlisted
 from cluster.raft.members import KeepsMembers
 from tests.raft.lab import World
 from tests.raft.operating import change, exchange, grown, members, ready
@@ -112,6 +113,76 @@ def test_two_leaders_that_begin_with_a_change_each__I9() -> None:
     w = first_change_of_a_reign(Adapter)
     assert not w.ledger.violations
     assert b"q0" not in w.ledger.acked
+
+
+class Fsync(World):
+    """Entries travel while they are on their way to the disk."""
+
+    durability = "fsync"
+
+
+def removal_that_is_lost(adapter: type[Adapter]) -> World:
+    """One of two removes the other, which has the entry before it is on the first one's disk; there the power fails. They meet again."""
+    w = Fsync("AB", adapter)
+    w.form("A")
+    w.propose("A", "x0")
+    exchange(w, "A", "B")
+    change(w, "A", "remove", "B")
+    w.flow("A", "B")
+    w.work("B")
+    w.kill("A", power=True)
+    assert members(w, "B") == "A"
+    w.restart("A", "B")
+    w.work("A")
+    assert members(w, "A") == "AB"
+    return w
+
+
+def test_a_leader_whose_removal_of_another_was_lost_is_elected_by_that_other__I9() -> None:
+    w = removal_that_is_lost(variant({Unlisted: None}))
+    with pytest.raises(AssertionError, match="A was not elected"):
+        w.elect("A", "B")
+    w = removal_that_is_lost(Adapter)
+    w.elect("A", "B")
+    exchange(w, "A", "B")
+    assert members(w, "B") == "AB", "the removal is undone"
+    w.propose("A", "x1")
+    exchange(w, "A", "B")
+    assert commands(w["A"].machine) == commands(w["B"].machine) == ["x0", "x1"]
+    assert not w.ledger.violations
+
+
+def removal_that_is_committed(adapter: type[Adapter]) -> World:
+    """Of four, A removes D with B; C has not heard of it. C asks D, and with it B: neither may make it the leader."""
+    w = grown("ABCD", adapter)
+    w.isolate("C")
+    change(w, "A", "remove", "D")
+    w.propose("A", "p0")
+    w.flow("A", "D")
+    exchange(w, "A", "B")
+    w.isolate("A")
+    for name in "BD":
+        w.link("C", name)
+    try:
+        w.elect("C", "BD")
+    except AssertionError:
+        return w
+    w.propose("C", "q0")
+    exchange(w, "C", "BD")
+    return w
+
+
+def test_a_removal_that_is_committed_keeps_out_who_has_not_heard_of_it__I9() -> None:
+    w = removal_that_is_committed(Adapter)
+    assert b"p0" in w.ledger.acked
+    assert members(w, "D") == "ABC"
+    assert b"q0" not in w.ledger.acked
+    assert not w.ledger.violations
+    w.isolate("C")
+    w.link("B", "C")
+    w.elect("B", "C")
+    exchange(w, "B", "C")
+    assert commands(w["C"].machine) == ["x0", "p0"]
 
 
 # Restarts, truncation, snapshots.
