@@ -1,6 +1,7 @@
 """The client: coordinators, leases, and the way to the raft leader."""
 
 from cluster.client.aio import AsyncCoordinator
+from cluster.client.candidates import CandidateInfo, Candidates
 from cluster.client.connecting import connect, connect_async
 from cluster.client.coordinator import Coordinator
 from cluster.client.core import LostEvent
@@ -28,6 +29,8 @@ __all__ = [
     "AsyncLease",
     "AsyncLeaseSet",
     "AsyncRecords",
+    "CandidateInfo",
+    "Candidates",
     "ClusterStatus",
     "Coordinator",
     "Door",
