@@ -41,6 +41,7 @@ class BuildExt(build_ext):
 
 setup(
     packages=[*find_packages("src"), *find_packages(include=["cluster", "cluster.*"])],
+    py_modules=["pytest_tenure"],
     package_dir={"": "src", "cluster": "cluster"},
     package_data={"tenure": ["py.typed"], "cluster": ["py.typed", "*.pyi"]},
     ext_modules=cythonize(

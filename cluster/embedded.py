@@ -14,7 +14,7 @@ from cluster.address import Address
 from cluster.client import Coordinator, IoThread, TcpDoor
 from cluster.client.checks import Seconds, timeout_s
 from cluster.errors import UsageError
-from cluster.local import LOCAL_ADDRESS, LocalNode
+from cluster.local import LocalDoor, LocalNode
 from cluster.node import Node, NodeConfig
 from cluster.ports import Connection, Env, Hello, Welcome
 from cluster.secrets import Secret, Secrets
@@ -48,16 +48,6 @@ class NodeDoor:
         if address == self._node.address:
             return await self._node.open_client(hello)
         return await self._sockets.open(env, address, hello)
-
-
-class _LocalDoor:
-    def __init__(self, node: LocalNode) -> None:
-        self._node = node
-        self.endpoints = [LOCAL_ADDRESS]
-
-    async def open(self, env: Env, address: str, hello: Hello) -> tuple[Connection, Welcome]:
-        del env, address
-        return await self._node.open_client(hello)
 
 
 def election(name: str) -> tuple[float, float, float]:
@@ -172,7 +162,7 @@ def local(*, node_id: str | None = None) -> Coordinator:
     io = IoThread("tenure-local")
     try:
         node = io.run(_start_local(io.env))
-        return Coordinator(_LocalDoor(node), node_id=node_id, io=io, at_close=node.close)
+        return Coordinator(LocalDoor(node), node_id=node_id, io=io, at_close=node.close)
     except BaseException:
         io.stop()
         raise

@@ -79,3 +79,15 @@ class LocalNode:
 
     def _fatal(self, why: str) -> None:
         raise RuntimeError(why)
+
+
+class LocalDoor:
+    """See ``client.door.Door``: the way to a ``LocalNode`` on the same loop."""
+
+    def __init__(self, node: LocalNode) -> None:
+        self.node = node
+        self.endpoints = [LOCAL_ADDRESS]
+
+    async def open(self, env: Env, address: str, hello: Hello) -> tuple[Connection, Welcome]:
+        del env, address
+        return await self.node.open_client(hello)

@@ -10,6 +10,8 @@ import signal
 
 import pytest
 
+import pytest_tenure
+
 # Real raft groups under the whole contract, and the scenarios of "no two at the same time": these run on every Python.
 CORE = ("tests/contract/", "tests/system/")
 
@@ -17,6 +19,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The product's own plugin, in a checkout that is not installed too."""
+    if not config.pluginmanager.has_plugin("tenure"):
+        config.pluginmanager.register(pytest_tenure, "tenure")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

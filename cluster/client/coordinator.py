@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cluster.client import checks, requests
 from cluster.client.attempt import AcquireCall
@@ -50,6 +50,8 @@ class Coordinator:
         UsageError: a bad ``timeout`` or ``node_id``.
     """
 
+    _port_type: ClassVar[type[Port]] = Port
+
     def __init__(
         self,
         door: Door,
@@ -67,7 +69,7 @@ class Coordinator:
         if env is None:
             io = io if io is not None else IoThread()
             env = io.env
-        self._port = Port(Engine(env, door, node_id, role), timeout_s, io, at_close)
+        self._port = self._port_type(Engine(env, door, node_id, role), timeout_s, io, at_close)
         self._requests = requests.Requests(self._port)
 
     @property

@@ -25,15 +25,19 @@ JOIN_S: Final = 2.0
 
 
 class IoThread:
-    """A daemon thread with an event loop of its own. ``env`` is that loop's; ``at_end`` is run before it is closed, for ``JOIN_S`` at most.
+    """A daemon thread with an event loop of its own.
+
+    ``env`` is that loop's, made by ``make_env``; ``at_end`` is run before it is closed, for ``JOIN_S`` at most.
 
     A daemon, so that a program that forgot ``close`` ends all the same; ``at_exit`` lets the owner say its last words before that.
     """
 
-    def __init__(self, name: str = "tenure-io") -> None:
+    def __init__(
+        self, name: str = "tenure-io", make_env: Callable[[asyncio.AbstractEventLoop], RealEnv] = RealEnv
+    ) -> None:
         self._loop = new_loop()
         self._process = process_id()
-        self.env = RealEnv(self._loop)
+        self.env = make_env(self._loop)
         self.at_end: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.core
 HEAD = """
 import os, sys, threading, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
-from tests.client.local_door import open_local
+import tenure
 from cluster.errors import LeaseLostError, UsageError
 from tests.support import eventually
 """
@@ -41,7 +41,7 @@ def run(program: str, *, within_s: float = 10.0) -> tuple[int, str, str, float]:
 def test_a_forked_child_is_refused_and_its_parent_unharmed__D2() -> None:
     status, out, err, _ = run(
         """
-        coordinator = open_local()
+        coordinator = tenure.local()
         lease = coordinator.acquire("job", lease_time=30)
         pid = os.fork()
         if pid == 0:
@@ -85,7 +85,7 @@ def test_a_forked_child_is_refused_and_its_parent_unharmed__D2() -> None:
 def test_the_interpreter_ends_without_hanging__D3(ending: str) -> None:
     status, _, err, took = run(
         f"""
-        coordinator = open_local()
+        coordinator = tenure.local()
         lease = coordinator.acquire("job", lease_time=30, auto_extend=True)
         assert lease.release()
         lease = coordinator.acquire("other", lease_time=30)
@@ -101,7 +101,7 @@ def test_what_was_released_is_free_before_the_end_and_what_is_held_is_left_alone
     status, out, err, _ = run(
         """
         import atexit
-        coordinator = open_local()
+        coordinator = tenure.local()
         node = coordinator._port.engine.link._door.node
         held = coordinator.acquire("held", lease_time=30)
         let_go = coordinator.acquire("let_go", lease_time=30)
@@ -121,7 +121,7 @@ def test_what_was_released_is_free_before_the_end_and_what_is_held_is_left_alone
 def test_a_daemon_thread_that_waits_does_not_keep_the_interpreter__D3() -> None:
     status, _, err, took = run(
         """
-        coordinator = open_local()
+        coordinator = tenure.local()
         lease = coordinator.acquire("job", lease_time=60)
         for work in (lambda: coordinator.acquire("job", wait_time=60), lambda: lease.lost.wait()):
             threading.Thread(target=work, daemon=True).start()
@@ -137,7 +137,7 @@ def test_a_keyboard_interrupt_ends_a_program_that_waits__D1() -> None:
     status, out, err, took = run(
         """
         import signal
-        coordinator = open_local()
+        coordinator = tenure.local()
         lease = coordinator.acquire("job", lease_time=60)
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:

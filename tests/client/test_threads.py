@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import tenure
 from cluster.client import Coordinator, Extended, Lease
 from cluster.errors import LeaseLostError, UsageError
-from tests.client.local_door import open_local
 from tests.client.support import counts
 from tests.support import eventually
 
@@ -25,10 +25,9 @@ pytestmark = pytest.mark.fast
 
 
 @pytest.fixture
-def coordinator() -> Iterator[Coordinator]:
-    with open_local() as opened:
-        yield opened
-        eventually(lambda: not counts(opened), 5, f"something is left: {counts(opened)}")
+def coordinator(tenure_local: Coordinator) -> Iterator[Coordinator]:
+    yield tenure_local
+    eventually(lambda: not counts(tenure_local), 5, f"something is left: {counts(tenure_local)}")
 
 
 def run_all(works: list[Callable[[], None]]) -> None:
@@ -226,10 +225,10 @@ def test_many_loops_come_and_go_without_a_trace(coordinator: Coordinator) -> Non
 
 def test_the_thread_ends_with_the_coordinator() -> None:
     def threads() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name == "tenure-io"]
+        return [thread for thread in threading.enumerate() if thread.name == "tenure-local"]
 
     before = len(threads())
-    opened = open_local()
+    opened = tenure.local()
     assert len(threads()) == before + 1
     opened.acquire("job")
     opened.close(limit=0)
@@ -240,7 +239,7 @@ def test_the_thread_ends_with_the_coordinator() -> None:
 
 
 def test_close_from_a_loop_and_with_many_closers() -> None:
-    opened = open_local()
+    opened = tenure.local()
 
     async def use() -> None:
         async with opened.aio as aio:

@@ -67,22 +67,23 @@ def _joiner(address: str, addresses: list[str], directory: Path) -> Any:
 
 
 @contextlib.contextmanager
-def _client(directory: Path) -> Iterator[Ways]:
-    with (
-        NodeGroup(directory) as group,
-        tenure.connect(group.endpoints) as one,
-        tenure.connect(group.endpoints) as other,
-    ):
+def _client(group: NodeGroup) -> Iterator[Ways]:
+    with tenure.connect(group.endpoints) as one, tenure.connect(group.endpoints) as other:
         yield Ways("client", one, other, group.endpoints)
 
 
-_MAKERS = {"local": _local, "embedded": _embedded, "embedded-3": _embedded_three, "client": _client}
+_MAKERS = {"local": _local, "embedded": _embedded, "embedded-3": _embedded_three}
 
 
-@pytest.fixture(scope="session", params=list(_MAKERS))
+@pytest.fixture(scope="session", params=[*_MAKERS, "client"])
 def ways(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
     kind: str = request.param
-    with _MAKERS[kind](tmp_path_factory.mktemp(kind)) as made:
+    opened = (
+        _client(request.getfixturevalue("tenure_group"))
+        if kind == "client"
+        else _MAKERS[kind](tmp_path_factory.mktemp(kind))
+    )
+    with opened as made:
         yield made
 
 

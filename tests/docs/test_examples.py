@@ -10,8 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.cli.support_cli import environ
 from tests.docs.markdown import examples, markdown_files
 from tests.support import eventually
@@ -33,8 +31,8 @@ def ports_of(group: NodeGroup) -> list[int]:
 
 def test_every_example_is_run_here() -> None:
     assert set(EXAMPLES) == {"client", "asyncio", "embedded"}
-    elsewhere = {Path(name).stem for name in markdown_files() if examples(name)} - {"README"}
-    tested = {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
+    elsewhere = {Path(name).stem.replace("_", "-") for name in markdown_files() if examples(name)} - {"README"}
+    tested = {path.stem.removeprefix("test_").replace("_", "-") for path in Path(__file__).parent.glob("test_*.py")}
     assert elsewhere <= tested, "each page with examples has a test_….py of its own"
     assert {"electors", "fencing", "security"} <= elsewhere
 
@@ -56,16 +54,10 @@ def run_example(name: str, ports: list[int], directory: Path) -> str:
     return result.stdout
 
 
-@pytest.fixture
-def group(tmp_path: Path) -> NodeGroup:
-    return NodeGroup(tmp_path)
-
-
-def test_the_client_and_the_asyncio_program(group: NodeGroup, tmp_path: Path) -> None:
-    with group:
-        first = run_example("client", ports_of(group), tmp_path)
-        second = run_example("client", ports_of(group), tmp_path)
-        report = run_example("asyncio", ports_of(group), tmp_path)
+def test_the_client_and_the_asyncio_program(tenure_group: NodeGroup, tmp_path: Path) -> None:
+    ports = ports_of(tenure_group)
+    first, second = (run_example("client", ports, tmp_path) for _ in range(2))
+    report = run_example("asyncio", ports, tmp_path)
     assert first.startswith("I lead with token ")
     tokens = [int(text.rpartition(" ")[2]) for text in (first, second, report)]
     assert tokens == sorted(set(tokens)), "tokens rise from one program to the next"

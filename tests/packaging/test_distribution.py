@@ -87,6 +87,7 @@ def run(python: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess
 def test_the_wheel_holds_packages_stubs_markers_and_compiled_modules(built: Built) -> None:
     names = built.wheel_names()
     assert {"cluster/py.typed", "tenure/py.typed", "cluster/__main__.py", "tenure/__main__.py"} <= names
+    assert "pytest_tenure.py" in names
     assert COMPILED
     for module in COMPILED:
         assert f"cluster/{module}.pyi" in names
@@ -102,7 +103,7 @@ def test_the_wheel_holds_nothing_else(built: Built) -> None:
     strays = {
         name
         for name in built.wheel_names()
-        if not name.startswith(("cluster/", "tenure/", "tenure-"))
+        if not name.startswith(("cluster/", "tenure/", "tenure-", "pytest_tenure.py"))
         or name.endswith((".c", ".pyx", ".pxd", ".pxi", ".pyc"))
         or (name.endswith(".so") and not name.endswith(suffix))
     }
@@ -140,6 +141,7 @@ def test_the_wheel_says_what_it_needs(built: Built) -> None:
     assert "Requires-Python: >=3.10" in metadata
     assert "License-Expression: MIT" in metadata
     assert "tenure = cluster.__main__:main" in scripts
+    assert "[pytest11]\ntenure = pytest_tenure" in scripts
 
 
 @pytest.mark.parametrize("arguments", [["-m", "cluster"], ["-m", "tenure"]])

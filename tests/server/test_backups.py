@@ -15,11 +15,10 @@ from cluster.codec import unpack
 from cluster.env import RealEnv
 from cluster.errors import Unavailable, UsageError
 from cluster.limits import BACKUP_PIECE_BYTES, METADATA_MAX_BYTES
-from cluster.local import LocalNode
+from cluster.local import LocalDoor, LocalNode
 from cluster.opcodes import Status
 from cluster.server import backups as backups_module
 from cluster.server.backups import Backups
-from tests.client.local_door import NodeInProcess
 
 pytestmark = pytest.mark.core
 
@@ -43,7 +42,7 @@ def with_node(role: str) -> tuple[Coordinator, LocalNode]:
         return LocalNode(io.env)
 
     node: LocalNode = io.run(make())
-    return Coordinator(NodeInProcess(node), io=io, at_close=node.close, role=role), node
+    return Coordinator(LocalDoor(node), io=io, at_close=node.close, role=role), node
 
 
 @pytest.mark.parametrize("any_node", [False, True])

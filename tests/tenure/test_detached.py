@@ -25,9 +25,8 @@ WITHIN_S = 10.0
 
 
 @pytest.fixture
-def coordinator() -> Iterator[Any]:
-    with tenure.local() as coordinator:
-        yield coordinator
+def coordinator(tenure_local: Any) -> Any:
+    return tenure_local
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import tenure
 from tenure import (
     AsyncLeaderElector,
     AsyncLeaderGroupElector,
+    Coordinator,
     ElectionOptions,
     GroupElectionOptions,
     LeaderElector,
@@ -49,27 +50,27 @@ def led(elector: Any, name: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_a_tenants_name_is_stored_with_its_tenant_and_shared_with_no_other__F6(kind: Any) -> None:
-    with tenure.local() as coordinator:
-        elector = kind(coordinator)
-        acme = elector.for_tenant("acme")
-        assert (elector.tenant, acme.tenant, acme.options) == (None, "acme", elector.options)
-        assert type(acme) is kind
-        assert led(acme, "job").name == "tenant:acme:job"
-        assert led(elector, "job").name == "job"
-        assert led(elector.for_tenant("acme/b"), "job").name != led(acme, "b/job").name
+def test_a_tenants_name_is_stored_with_its_tenant_and_shared_with_no_other__F6(
+    kind: Any, tenure_local: Coordinator
+) -> None:
+    elector = kind(tenure_local)
+    acme = elector.for_tenant("acme")
+    assert (elector.tenant, acme.tenant, acme.options) == (None, "acme", elector.options)
+    assert type(acme) is kind
+    assert led(acme, "job").name == "tenant:acme:job"
+    assert led(elector, "job").name == "job"
+    assert led(elector.for_tenant("acme/b"), "job").name != led(acme, "b/job").name
 
 
 @pytest.mark.parametrize("kind", BLOCKING)
-def test_tenants_do_not_contend_and_see_their_own_names_in_states__F6(kind: Any) -> None:
-    with tenure.local() as coordinator:
-        elector = kind(coordinator)
-        acme, other = elector.for_tenant("acme"), elector.for_tenant("other")
-        with acme.leading("job") as one, other.leading("job"), elector.leading("job"):
-            shown = acme.state("job", consistent=True) if kind is LeaderElector else acme.group_state("job")
-            assert (shown.name, shown.full_name) == ("job", "tenant:acme:job")
-            leaders = (shown.leader,) if kind is LeaderElector else shown.leaders
-            assert [leader.token for leader in leaders] == [one.token]
+def test_tenants_do_not_contend_and_see_their_own_names_in_states__F6(kind: Any, tenure_local: Coordinator) -> None:
+    elector = kind(tenure_local)
+    acme, other = elector.for_tenant("acme"), elector.for_tenant("other")
+    with acme.leading("job") as one, other.leading("job"), elector.leading("job"):
+        shown = acme.state("job", consistent=True) if kind is LeaderElector else acme.group_state("job")
+        assert (shown.name, shown.full_name) == ("job", "tenant:acme:job")
+        leaders = (shown.leader,) if kind is LeaderElector else shown.leaders
+        assert [leader.token for leader in leaders] == [one.token]
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -132,34 +133,32 @@ def test_both_ends_of_max_leaders_are_taken__B6() -> None:
     assert [GroupElectionOptions(limit).max_leaders for limit in (1, 1024)] == [1, 1024]
 
 
-def test_a_group_that_nobody_leads_has_all_its_slots_free__F1() -> None:
-    with tenure.local() as coordinator:
-        elector = LeaderGroupElector(coordinator, GroupElectionOptions(3))
+def test_a_group_that_nobody_leads_has_all_its_slots_free__F1(tenure_local: Coordinator) -> None:
+    elector = LeaderGroupElector(tenure_local, GroupElectionOptions(3))
+    state = elector.group_state("job")
+    assert (state.max_leaders, state.active_count, state.available_slots) == (3, 0, 3)
+    with elector.leading("job"):
         state = elector.group_state("job")
-        assert (state.max_leaders, state.active_count, state.available_slots) == (3, 0, 3)
-        with elector.leading("job"):
-            state = elector.group_state("job")
-            assert (state.max_leaders, state.active_count, state.available_slots) == (3, 1, 2)
+        assert (state.max_leaders, state.active_count, state.available_slots) == (3, 1, 2)
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_the_node_id_is_hostname_and_pid_unless_said_otherwise__C7(kind: Any) -> None:
+def test_the_node_id_is_hostname_and_pid_unless_said_otherwise__C7(kind: Any, tenure_local: Coordinator) -> None:
     options = GroupElectionOptions if kind in GROUPS else ElectionOptions
     said = iter(["first", "second"])
-    with tenure.local() as coordinator:
-        assert led(kind(coordinator), "job").node_id == identity.host_and_pid()
-        assert led(kind(coordinator, options(node_id="me")), "job").node_id == "me"
-        elector = kind(coordinator, options(node_id=lambda: next(said)))
-        assert [led(elector, "job").node_id for _ in range(2)] == ["first", "second"]
-        drawn = kind(coordinator, options(node_id=identity.random()))
-        assert led(drawn, "job").node_id == led(drawn, "job").node_id
-        composed = identity.composed("eu", identity.host_and_pid)
-        assert led(kind(coordinator, options(node_id=composed)), "job").node_id == f"eu/{identity.host_and_pid()}"
+    assert led(kind(tenure_local), "job").node_id == identity.host_and_pid()
+    assert led(kind(tenure_local, options(node_id="me")), "job").node_id == "me"
+    elector = kind(tenure_local, options(node_id=lambda: next(said)))
+    assert [led(elector, "job").node_id for _ in range(2)] == ["first", "second"]
+    drawn = kind(tenure_local, options(node_id=identity.random()))
+    assert led(drawn, "job").node_id == led(drawn, "job").node_id
+    composed = identity.composed("eu", identity.host_and_pid)
+    assert led(kind(tenure_local, options(node_id=composed)), "job").node_id == f"eu/{identity.host_and_pid()}"
     assert identity.host_and_pid().endswith(f":{os.getpid()}")
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_a_node_id_that_cannot_be_shown_is_refused_and_holds_nothing(kind: Any) -> None:
+def test_a_node_id_that_cannot_be_shown_is_refused_and_holds_nothing(kind: Any, tenure_local: Coordinator) -> None:
     options = GroupElectionOptions if kind in GROUPS else ElectionOptions
     with pytest.raises(UsageError, match="node_id"):
         options(node_id="")
@@ -167,14 +166,13 @@ def test_a_node_id_that_cannot_be_shown_is_refused_and_holds_nothing(kind: Any) 
     def broken() -> str:
         raise LookupError("no identity")
 
-    with tenure.local() as coordinator:
-        unshowable: list[Any] = ["", "x" * 256, "a\nb", 7]
-        for wrong in unshowable:
-            with pytest.raises(UsageError, match="node_id"):
-                led(kind(coordinator, options(node_id=itertools.repeat(wrong).__next__)), "job")
-        with pytest.raises(LookupError, match="no identity"):
-            led(kind(coordinator, options(node_id=broken)), "job")
-        assert not list(coordinator.leases())
+    unshowable: list[Any] = ["", "x" * 256, "a\nb", 7]
+    for wrong in unshowable:
+        with pytest.raises(UsageError, match="node_id"):
+            led(kind(tenure_local, options(node_id=itertools.repeat(wrong).__next__)), "job")
+    with pytest.raises(LookupError, match="no identity"):
+        led(kind(tenure_local, options(node_id=broken)), "job")
+    assert not list(tenure_local.leases())
 
 
 def test_a_composed_identity_needs_parts_that_can_be_said() -> None:
@@ -184,8 +182,7 @@ def test_a_composed_identity_needs_parts_that_can_be_said() -> None:
             identity.composed(*parts)
 
 
-def test_two_electors_with_one_node_id_are_two_contenders__C7() -> None:
-    with tenure.local() as coordinator:
-        one, other = (LeaderElector(coordinator, ElectionOptions(node_id="me", wait_time=0)) for _ in range(2))
-        with one.leading("job"):
-            assert other.run_if_leader("job", lambda: True) is None
+def test_two_electors_with_one_node_id_are_two_contenders__C7(tenure_local: Coordinator) -> None:
+    one, other = (LeaderElector(tenure_local, ElectionOptions(node_id="me", wait_time=0)) for _ in range(2))
+    with one.leading("job"):
+        assert other.run_if_leader("job", lambda: True) is None
