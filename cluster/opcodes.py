@@ -24,6 +24,10 @@ class Op(IntEnum):
     CHECK = 13
     RECORD_PUT = 14
     RECORD_DELETE = 15
+    CANDIDATE_REGISTER = 16
+    CANDIDATE_REFRESH = 17
+    CANDIDATE_UNREGISTER = 18
+    ELECT = 19
     RESTORE = 31
 
     PING = 64
@@ -36,6 +40,7 @@ class Op(IntEnum):
     MEMBER_ADD = 71
     MEMBER_REMOVE = 72
     RECORD_GET = 80
+    CANDIDATES = 81
     BACKUP = 84
 
 
@@ -54,6 +59,7 @@ class Status(IntEnum):
     FENCED = 9
     VERSION_DIFFERS = 10
     FORGOTTEN = 11
+    NOT_YOUR_TURN = 12
 
     NOT_LEADER = 32
     OVERLOADED = 33

@@ -15,6 +15,8 @@ The class below is the only thing that Python sees; everything behind it works o
     table/records.pxi     leases, sessions, the table table/snapshot, frozen, restore, looking.pxi
     table/backup.pxi      what ends when a state is restored
     table/keys.pxi        records, remembered writes  table/fenced.pxi      RECORD_PUT, RECORD_DELETE
+    table/rosters.pxi     candidates by name          table/candidates.pxi  CANDIDATE_…, who may claim, counting
+    table/rostering.pxi   candidates in snapshots and for readers
 
 Invariants I1 to I7 of ``docs/architecture.md`` are cited where they are kept.
 """
@@ -31,8 +33,10 @@ include "table/heap.pxi"
 include "table/records.pxi"
 include "table/keys.pxi"
 include "table/lifecycle.pxi"
+include "table/rosters.pxi"
 include "table/requests.pxi"
 include "table/answers.pxi"
+include "table/candidates.pxi"
 include "table/granting.pxi"
 include "table/backup.pxi"
 include "table/fenced.pxi"
@@ -42,6 +46,7 @@ include "table/snapshot.pxi"
 include "table/frozen.pxi"
 include "table/restore.pxi"
 include "table/looking.pxi"
+include "table/rostering.pxi"
 
 LEVEL = FORMAT_LEVEL
 
@@ -61,6 +66,10 @@ LIMITS = {
     "RECORDS_MAX": RECORDS_MAX,
     "RECORDS_MAX_BYTES": RECORDS_MAX_BYTES,
     "RECORD_WRITES_KEPT": RECORD_WRITES_KEPT,
+    "CANDIDATE_INFO_MAX_BYTES": CANDIDATE_INFO_MAX_BYTES,
+    "CANDIDATES_PER_NAME_MAX": CANDIDATES_PER_NAME_MAX,
+    "CANDIDATES_MAX": CANDIDATES_MAX,
+    "CANDIDATES_MAX_BYTES": CANDIDATES_MAX_BYTES,
     "STAMP_MAX_MS": STAMP_MAX_MS,
     "TOKEN_MAX": TOKEN_MAX,
     "WALL_MAX_MS": WALL_MAX_MS,
@@ -96,20 +105,24 @@ cdef class LeaseTable:
 
     Args:
         seed: 64 bits for the hash of names and ids. It shows in nothing that leaves the table; give one that outsiders cannot know.
-        leases_max, text_max, sessions_max, sweep_max, records_max, records_bytes_max, writes_max: constants of the format. Only tests, which could not reach them, give others.
+        leases_max, text_max, sessions_max, sweep_max, records_max, records_bytes_max, writes_max, candidates_max,
+            candidates_bytes_max: constants of the format. Only tests, which could not reach them, give others.
     """
 
     cdef Table table
 
     def __cinit__(self, *, seed=DEFAULT_SEED, uint32_t leases_max=LEASES_MAX, uint64_t text_max=LEASES_TEXT_MAX_BYTES,
                   uint32_t sessions_max=SESSIONS_MAX, uint32_t sweep_max=SWEEP_MAX_PER_BATCH, uint32_t records_max=RECORDS_MAX,
-                  uint64_t records_bytes_max=RECORDS_MAX_BYTES, uint32_t writes_max=RECORD_WRITES_KEPT):
+                  uint64_t records_bytes_max=RECORDS_MAX_BYTES, uint32_t writes_max=RECORD_WRITES_KEPT,
+                  uint32_t candidates_max=CANDIDATES_MAX, uint64_t candidates_bytes_max=CANDIDATES_MAX_BYTES):
         if leases_max > LEASES_MAX or text_max > LEASES_TEXT_MAX_BYTES or sessions_max > SESSIONS_MAX:
             raise ValueError(f"at most: leases_max {LEASES_MAX}, text_max {LEASES_TEXT_MAX_BYTES}, sessions_max {SESSIONS_MAX}")
         if records_max > RECORDS_MAX or records_bytes_max > RECORDS_MAX_BYTES or not 1 <= writes_max <= RECORD_WRITES_KEPT:
             raise ValueError(
                 f"at most: records_max {RECORDS_MAX}, records_bytes_max {RECORDS_MAX_BYTES}, writes_max 1 to {RECORD_WRITES_KEPT}"
             )
+        if candidates_max > CANDIDATES_MAX or candidates_bytes_max > CANDIDATES_MAX_BYTES:
+            raise ValueError(f"at most: candidates_max {CANDIDATES_MAX}, candidates_bytes_max {CANDIDATES_MAX_BYTES}")
         init_table(&self.table, <uint64_t>(seed & 0xffffffffffffffff))
         self.table.leases_max = leases_max
         self.table.text_max = text_max
@@ -118,6 +131,8 @@ cdef class LeaseTable:
         self.table.records_max = records_max
         self.table.records_bytes_max = records_bytes_max
         self.table.writes_max = writes_max
+        self.table.candidates_max = candidates_max
+        self.table.candidates_bytes_max = candidates_bytes_max
 
     def __dealloc__(self):
         drop_table(&self.table)
@@ -241,6 +256,16 @@ cdef class LeaseTable:
         return self.table.record_bytes
 
     @property
+    def candidate_count(self):
+        """Candidates that stand, and those that have run out and were not pruned yet."""
+        return self.table.candidate_count
+
+    @property
+    def candidate_bytes(self):
+        """Bytes of their names, node ids and infos."""
+        return self.table.candidate_bytes
+
+    @property
     def memory_bytes(self):
         """What the table has taken from the system. It gives nothing back while it lives, but for buffers of unusual batches."""
         return memory_of(&self.table)
@@ -282,6 +307,16 @@ cdef class LeaseTable:
         """What a record says: ``(name, version, token, value)``, the name empty where it is bound to none; None: there is no such record."""
         cdef Text text = name_in(&self.table, key)
         return record_of(&self.table, &text)
+
+    def candidates(self, bytes name not None, int64_t now_ms):
+        """Who stands for a name at ``now_ms``, in the order of registration.
+
+        Returns:
+            ``(revision, last_token, [(node_id, info, registered, last_start, last_completion, successes, failures), …])``, times in ms of
+            cluster time or None; ``(0, 0, [])`` where nobody stands.
+        """
+        cdef Text text = name_in(&self.table, name)
+        return roster_of(&self.table, &text, later(now_ms, self.table.time_ms))
 
     def rows(self, bytes name not None, int64_t now_ms):
         """The occupants of a name at ``now_ms``, by slot, as rows of ``docs/protocol.md``."""

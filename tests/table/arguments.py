@@ -17,6 +17,7 @@ SHAPES = {
     1: "bbuuuubb", 2: "bluuuubb", 3: "bbuu", 4: "u", 5: "bbuu", 6: "bb", 7: "bst", 8: "", 9: "u", 10: "", 11: "bu", 12: "ub", 13: "bbu",
     31: "u",
     14: "bbbbuss", 15: "bbbuss",
+    16: "bbub", 17: "bbu", 18: "bb", 19: "bbuuuubbuuuu",
 }  # fmt: skip
 
 
@@ -73,6 +74,10 @@ def ranges(code: int, arguments: list[Any]) -> list[Any]:
     def token_of_the_name(token: int) -> bool:
         return bool(token) == bool(arguments[-4])
 
+    def some_node_id(value: bytes) -> bool:
+        return 1 <= len(value) <= limits.NODE_ID_MAX_BYTES
+
+    claim = [lambda place: place < limits.CANDIDATES_PER_NAME_MAX, lambda claim_ms: claim_ms <= limits.LEASE_MAX_MS]
     writer = [no_name_or_name, token_of_the_name, anything, anything]
     terms = [
         lease_ms, lambda value: 1 <= value <= limits.MAX_LEADERS_MAX, lambda value: value <= arguments[2],
@@ -94,5 +99,9 @@ def ranges(code: int, arguments: list[Any]) -> list[Any]:
         31: [lambda value: value <= limits.LEASE_MAX_MS],
         14: [acq_id, name, value, *writer],
         15: [acq_id, name, *writer],
+        16: [name, some_node_id, lease_ms, lambda value: len(value) <= limits.CANDIDATE_INFO_MAX_BYTES],
+        17: [name, some_node_id, lease_ms],
+        18: [name, some_node_id],
+        19: [acq_id, name, *terms, anything, anything, *claim],
     }
     return table[code]

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.table.invariants_candidates import CandidateWitness, check_rosters
 from tests.table.invariants_records import RecordWitness
 from tests.table.packing import HEADER, Unreadable, decode, decode_all
 
 GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED = range(1, 8)
-ACQUIRE, ACQUIRE_ALL, SESSION_OPEN = 1, 2, 12
+ACQUIRE, ACQUIRE_ALL, SESSION_OPEN, ELECT = 1, 2, 12, 19
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class State:
             self.forgotten,
             records,
             writes,
+            rosters,
         ) = state
         self.records = {row[0]: (row[1], row[2], row[3], row[4]) for row in records}
         self.writes = [(row[0], row[1], row[2]) for row in writes]
@@ -81,6 +83,7 @@ class State:
         assert list(self.sessions) == sorted(self.sessions), "I6: sessions out of order"
         assert list(self.leases) == sorted(self.leases), "I6: leases out of order"
         assert len(self.leases) == len(leases), "I2: a token twice"
+        self.rosters = rosters
 
     def ends(self, lease: Row) -> int:
         return max(lease.deadline, self.sessions[lease.session]) if lease.session else lease.deadline
@@ -102,6 +105,7 @@ def check_state(state: State) -> None:
         assert 0 < lease.token < state.next_token, "I2: a token that was not given out"
         assert lease.token not in state.sessions, "I2: a lease and a session with one number"
         assert not lease.session or state.sessions[lease.session] > state.now, "a lease on a session that is over"
+    check_rosters(state)
     for name, version, token, _ in state.records.values():
         assert 0 < version < state.next_token, "I2: a version that was not given out"
         assert (token > 0) == (name != b""), "I10: bound without a token, or the other way round"
@@ -119,7 +123,7 @@ def check_state(state: State) -> None:
 
 def numbers_in(operation: int, answer: list[Any]) -> set[int]:
     """The tokens or the session of a good answer to an acquire or the opening of a session."""
-    if operation in (ACQUIRE, SESSION_OPEN):
+    if operation in (ACQUIRE, SESSION_OPEN, ELECT):
         return {answer[1]}
     return {grant[0] for grant in answer[1]} if operation == ACQUIRE_ALL else set()
 
@@ -146,6 +150,7 @@ class Witness:
         self.before = State(snapshot, read)
         self.sweep_max = sweep_max
         self.record_witness = RecordWitness()
+        self.candidate_witness = CandidateWitness()
         self.newest = self.before.next_token - 1  # The largest number given out so far, as a token or a session.
         self.ended: set[int] = set()
         # By slot, the token that occupies it as far as events tell; released ones may still do so.
@@ -166,6 +171,7 @@ class Witness:
         self._check_events_tell_all(after)
         self._check_what_stayed(after, happened)
         self.record_witness.saw(self.before, after, asked_and_answered(batch, answers))
+        self.candidate_witness.saw(self.before, after, asked_and_answered(batch, answers))
         if all(answer[0] != 0 for answer in answers):
             self._check_nothing_changed(after)
         self.before = after

@@ -10,7 +10,7 @@ from typing import Any
 
 OK, FENCED, VERSION_DIFFERS = 0, 9, 10
 ACQUIRE, ACQUIRE_ALL, RELEASE, ABANDON, REVOKE = 1, 2, 5, 6, 7
-SESSION_OPEN, PUT, DELETE, RESTORE = 12, 14, 15, 31
+SESSION_OPEN, PUT, DELETE, ELECT, RESTORE = 12, 14, 15, 19, 31
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class RecordWitness:
             return
         if code in (PUT, DELETE):
             self._follow_write(write_of(operation), answer)
-        elif answer[0] == OK and code == ACQUIRE:
+        elif answer[0] == OK and code in (ACQUIRE, ELECT):
             self._granted(answer[1:], operation[2], operation[1])
         elif answer[0] == OK and code == ACQUIRE_ALL:
             for name, grant in zip(operation[2], answer[1], strict=True):

@@ -6,10 +6,12 @@ compare the two, byte by byte. Each rule has its own method, so that a test can 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from cluster import limits
 from tests.table.arguments import bad_argument, has_shape
+from tests.table.model_candidates import CandidateRules, Claim
 from tests.table.model_parts import Lease as Lease
 from tests.table.model_parts import Session
 from tests.table.model_parts import Terms as Terms
@@ -21,7 +23,7 @@ GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED = range(1, 8)
 LEVEL_KNOWN = 1
 
 
-class Model(RecordRules):
+class Model(RecordRules, CandidateRules):
     """The same ``apply`` and ``snapshot`` as ``LeaseTable``."""
 
     def __init__(
@@ -31,9 +33,12 @@ class Model(RecordRules):
         text_max: int = limits.LEASES_TEXT_MAX_BYTES,
         sessions_max: int = limits.SESSIONS_MAX,
         sweep_max: int = limits.SWEEP_MAX_PER_BATCH,
+        candidates_max: int = limits.CANDIDATES_MAX,
+        candidates_bytes_max: int = limits.CANDIDATES_MAX_BYTES,
         **of_records: int,
     ) -> None:
-        super().__init__(**of_records)
+        RecordRules.__init__(self, **of_records)
+        CandidateRules.__init__(self, candidates_max=candidates_max, candidates_bytes_max=candidates_bytes_max)
         self.leases_max, self.text_max = leases_max, text_max
         self.sessions_max, self.sweep_max = sessions_max, sweep_max
         self.level, self.epoch, self.now, self.next_token = 1, 0, 0, 1
@@ -91,6 +96,7 @@ class Model(RecordRules):
             9: self.format_level, 10: lambda: [OK], 11: self.init, 12: self.session_open, 13: self.check,
             31: self.end_for_restore,
             14: self.record_put, 15: self.record_delete,
+            16: self.candidate_register, 17: self.candidate_refresh, 18: self.candidate_unregister, 19: self.elect,
         }  # fmt: skip
         answer: list[Any] = handlers[code](*arguments)
         return answer
@@ -173,6 +179,12 @@ class Model(RecordRules):
             return [OK, *answer[1][0]]
         return answer[:-1] if answer[0] == HELD else answer
 
+    def elect(self, acq_id: bytes, name: bytes, *terms: Any) -> list[Any]:
+        answer = self.obtain([name], replace(Terms(acq_id, *terms[:6]), claim=Claim(*terms[6:])))
+        if answer[0] == OK:
+            return [OK, *answer[1][0]]
+        return answer[:-1] if answer[0] == HELD else answer
+
     def acquire_all(self, acq_id: bytes, names: list[bytes], *terms: Any) -> list[Any]:
         return self.obtain(names, Terms(acq_id, *terms))
 
@@ -197,6 +209,8 @@ class Model(RecordRules):
         for name in missing:
             if not self.has_free_slot(name, terms.max_leaders):
                 return [*self.held(name), names.index(name)]
+        if terms.claim and (refused := self.claim_refusal(names[0], terms.node_id, terms.claim)):
+            return refused
         for name in missing:
             self.expire_leftovers(name)
         if self.next_token + len(missing) - 1 > limits.TOKEN_MAX:
@@ -233,6 +247,7 @@ class Model(RecordRules):
         self.leases.append(lease)
         self.longest_ms = max(self.longest_ms, terms.lease_ms)
         self.tell(GRANTED, lease)
+        self.note_start(name, lease.node_id, lease.token)
 
     # Holding and ending
 
@@ -266,6 +281,7 @@ class Model(RecordRules):
         else:
             lease.dead, lease.session, lease.deadline = True, 0, occupied_until
             self.tell(RELEASED, lease, outcome)
+        self.count_outcome(name, lease.node_id, token, outcome)
         return [OK]
 
     def abandon(self, acq_id: bytes, name: bytes) -> list[Any]:
@@ -354,7 +370,7 @@ class Model(RecordRules):
         ]  # fmt: skip
         numbers = [self.level, self.epoch, self.now, self.next_token]
         head = [b"tenure table", *numbers, self.cluster_id, self.grants_from, self.longest_ms]
-        return pack([*head, sessions, leases, *self.records_state()])
+        return pack([*head, sessions, leases, *self.records_state(), self.candidates_state()])
 
     def restore(self, data: bytes) -> None:
         """Only what ``snapshot`` made: nothing is checked."""
@@ -367,3 +383,4 @@ class Model(RecordRules):
             lease.revoked, lease.dead = bool(row[10] & 1), bool(row[10] & 2)
             self.leases.append(lease)
         self.restore_records(*state[10:13])
+        self.restore_candidates(state[13])

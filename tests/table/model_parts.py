@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.table.model_candidates import Claim
+
 
 @dataclass(eq=False)
 class Lease:
@@ -37,7 +39,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Terms:
-    """What an ACQUIRE or ACQUIRE_ALL asks for, besides names."""
+    """What an ACQUIRE, ACQUIRE_ALL or ELECT asks for, besides names."""
 
     acq_id: bytes
     lease_ms: int
@@ -46,3 +48,4 @@ class Terms:
     session: int
     node_id: bytes
     metadata: bytes
+    claim: Claim | None = None  # of an ELECT

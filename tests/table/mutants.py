@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.table import mutants_records
+from tests.table import mutants_candidates, mutants_records
 from tests.table.model import EXPIRED, HELD, NOT_HELD, OK, VACATED, Lease, Model, Terms
 
 
@@ -198,8 +198,9 @@ BREAKS_AN_INVARIANT: dict[type[Model], str] = {
     TimeFollowsTheStamp: "I3",
 }
 
-BREAKS_AN_INVARIANT |= mutants_records.BREAKS_AN_INVARIANT
+BREAKS_AN_INVARIANT |= mutants_records.BREAKS_AN_INVARIANT | mutants_candidates.BREAKS_AN_INVARIANT
 
 ALL: list[type[Model]] = sorted(
     (mutant for mutant in Model.__subclasses__() if mutant.__module__ == __name__), key=lambda mutant: mutant.__name__
-) + mutants_records.ALL
+)
+ALL += mutants_records.ALL + mutants_candidates.ALL

@@ -15,6 +15,7 @@ from tests.table.packing import batch, decode_all, pack, pack_anyhow
 
 DELAYS_MS = [0] * 10 + [1, 1, 5, 10, 20, 20, 50, 50, 99, 100, 101, 300, 1_000, 30_000]
 LEASES_MS = [100, 100, 150, 300, 1_000, 5_000]
+TTLS_MS = [100, 300, 1_000, 5_000, 60_000, 60_000]
 LEADERS = [1, 1, 1, 2, 3, 1024]
 NO_OPERATIONS = [
     b"\xc1",
@@ -45,6 +46,7 @@ class Author:
     ids: int = 4
     ops_max: int = 5
     records: int = 20  # of a hundred operations, so many write records
+    candidates: int = 15  # and so many are about candidates
     stamp: int = 0
     epoch: int = 0
     tokens: list[tuple[bytes, bytes, int]] = field(default_factory=list)  # (id, name, token), the newest last
@@ -52,6 +54,7 @@ class Author:
     asked: list[Any] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)  # given to records lately, the newest last
     writes: list[list[Any]] = field(default_factory=list)  # asked lately, to be asked again
+    revisions: dict[bytes, int] = field(default_factory=dict)  # of the names' rosters, as heard last
 
     def next_batch(self) -> bytes:
         rng = self.rng
@@ -80,6 +83,8 @@ class Author:
     def heard(self, replies: bytes) -> None:
         """Learn tokens and sessions, to be asked about later."""
         for asked, answer in zip(self.asked, decode_all(replies), strict=False):
+            if isinstance(asked, list) and asked[:1] == [19] and answer[0] == 10:
+                self.revisions[asked[2]] = answer[1]
             if answer[0] != 0 or not isinstance(asked, list):
                 continue
             if asked[0] == 1:
@@ -90,6 +95,11 @@ class Author:
                 self.sessions.append(answer[1])
             elif asked[0] == 31 and self.rng.randrange(4):
                 self.stamp += answer[1]  # Else little would be granted in the rest of the script.
+            elif asked[0] in (16, 17):
+                self.revisions[asked[1]] = answer[1]
+            elif asked[0] == 19:
+                self.tokens.append((asked[1], asked[2], answer[1]))
+                self.revisions[asked[2]] = answer[1]
             elif asked[0] in (14, 15):
                 self.versions.append(answer[1])
         del self.tokens[:-12], self.sessions[:-5], self.versions[:-6], self.writes[:-6]
@@ -98,6 +108,8 @@ class Author:
         rng = self.rng
         if self.records and rng.randrange(100) < self.records:
             return self._write()
+        if self.candidates and rng.randrange(100) < self.candidates:
+            return self._stand()
         kind = rng.randrange(100)
         if kind < 28:
             return [1, self._id(), self._name(), *self._terms()]
@@ -123,9 +135,39 @@ class Author:
         others: list[list[Any]] = [
             [8], [9, rng.choice([0, 1, 1, 256, 2**64 - 1])], [10],
             [11, rng.choice([b"c" * 16, b"d" * 16, b""]), rng.choice([0, 5_000, 2**50])],
-            [0], [16], [], [1], [10, 1],
+            [0], [20], [], [1], [10, 1],
         ]  # fmt: skip
         return rng.choice(others[:4] if rng.randrange(4) else others)
+
+    def _stand(self) -> list[Any]:
+        """Something about candidates: mostly of names that have some, mostly with the revision that was heard last."""
+        rng = self.rng
+        kind, name, node = rng.randrange(20), self._name(), rng.choice([b"host:1", b"host:1", b"host:2", b"host:3"])
+        if rng.randrange(40) == 0:
+            return rng.choice(
+                [[16], [16, name, b"", 100, b""], [18, name, b"x" * 256], [17, name, node, 99], [19, bytes(16), name]]
+            )
+        if kind < 6:
+            return [16, name, node, rng.choice(TTLS_MS), rng.choice([b"", b"info", b"info", b"x" * 30])]
+        if kind < 8:
+            return [17, name, node, rng.choice(TTLS_MS)]
+        if kind < 9:
+            return [18, name, node]
+        if kind < 13:
+            # What was granted is over soon, so that it is counted.
+            return [5, *(self.tokens[-1] if self.tokens else self._holding()), rng.choice([0, 1, 1, 2, 3, 4])]
+        terms = self._terms()
+        if rng.randrange(10):
+            terms[4] = node
+        revision = self.revisions.get(name, 0) + (0 if rng.randrange(12) else rng.choice([-1, 1]))
+        place = rng.choice([0, 0, 0, 1, 2, 1023, 1024])
+        claim = [
+            max(revision, 0),
+            rng.choice([1, 1, 2, 2, 3]),
+            place,
+            rng.choice([0, 50, 100, 604_800_000, 604_800_001]),
+        ]
+        return [19, self._id(), name, *terms, *claim]
 
     def _write(self) -> list[Any]:
         """A write of a record, often one that was asked before."""

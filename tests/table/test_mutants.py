@@ -7,7 +7,7 @@ import random
 import pytest
 
 from cluster._table import LeaseTable
-from tests.table import mutants, mutants_records
+from tests.table import mutants, mutants_candidates, mutants_records
 from tests.table.model import Model
 from tests.table.scripts import Author, Machine, Stage, perform
 
@@ -15,13 +15,15 @@ SCRIPTS = 60
 WRITES_MAX = 3
 
 
-def objection_to(make: type[Model], seed: int, records: int, sweep_max: int, *, beside_the_table: bool) -> str:
+def objection_to(make: type[Model], seed: int, kind: tuple[int, int, int], *, beside_the_table: bool) -> str:
     """What one script has against it; empty if nothing."""
+    records, candidates, sweep_max = kind
     rng = random.Random(seed)
     machines: list[Machine] = [make(sweep_max=sweep_max, writes_max=WRITES_MAX)]
     if beside_the_table:
         machines.insert(0, LeaseTable(sweep_max=sweep_max, writes_max=WRITES_MAX))
     author = Author(rng, names=rng.choice([1, 2, 3]), ops_max=rng.choice([1, 5]), records=records)
+    author.candidates = candidates
     try:
         perform(Stage(machines, sweep_max), author, 60)
     except AssertionError as objection:
@@ -30,11 +32,12 @@ def objection_to(make: type[Model], seed: int, records: int, sweep_max: int, *, 
 
 
 def first_objection(make: type[Model], *, beside_the_table: bool) -> str:
-    """What the first script that shows the mistake says; empty if none does. Scripts of leases alone, and of leases with records."""
-    kinds = [(0, 3), (40, 1)]
-    for records, sweep_max in reversed(kinds) if make in mutants_records.ALL else kinds:
+    """What the first script that shows the mistake says; empty if none does. Scripts of leases alone, with records, and with candidates."""
+    kinds = [(0, 0, 3), (40, 0, 1), (0, 60, 3)]
+    first = kinds[1 if make in mutants_records.ALL else 2 if make in mutants_candidates.ALL else 0]
+    for kind in sorted(kinds, key=lambda kind: kind != first):
         for seed in range(SCRIPTS):
-            found = objection_to(make, seed, records, sweep_max, beside_the_table=beside_the_table)
+            found = objection_to(make, seed, kind, beside_the_table=beside_the_table)
             if found:
                 return found
     return ""

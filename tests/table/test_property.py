@@ -30,9 +30,12 @@ def play(rng: random.Random, batches: int) -> None:
         "records_max": rng.choice([1, 2, limits.RECORDS_MAX]),
         "records_bytes_max": rng.choice([20, 50, limits.RECORDS_MAX_BYTES, limits.RECORDS_MAX_BYTES]),
         "writes_max": rng.choice([1, 2, 4, limits.RECORD_WRITES_KEPT]),
+        "candidates_max": rng.choice([1, 3, limits.CANDIDATES_MAX, limits.CANDIDATES_MAX]),
+        "candidates_bytes_max": rng.choice([30, 60, limits.CANDIDATES_MAX_BYTES, limits.CANDIDATES_MAX_BYTES]),
     }
     author = Author(rng, names=rng.choice([1, 2, 3, 8]), ids=rng.choice([2, 4, 8]), ops_max=rng.choice([1, 5, 12]))
     author.records = rng.choice([0, 20, 60])
+    author.candidates = rng.choice([0, 15, 60])
     machines: list[Machine] = [LeaseTable(**small), Model(**small), LeaseTable(seed=rng.randrange(2**64), **small)]
     stage = Stage(machines, small["sweep_max"])
     perform(stage, author, batches)

@@ -253,7 +253,7 @@ def test_records_that_cannot_be_are_refused__I6(place: int, value: Any) -> None:
         [],
         0,
         [[b"key", b"job", 3, 2, b"v"]],
-        [[b"w" * 16, 3, 2]],
+        [[b"w" * 16, 3, 2]], [],
     ]
     table = LeaseTable()
     table.restore(pack(state))

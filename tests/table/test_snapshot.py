@@ -75,7 +75,7 @@ def test_a_snapshot_does_not_depend_on_seed_or_history__I6() -> None:
 
 def test_a_fresh_table_has_a_snapshot_like_any_other__I6() -> None:
     table = LeaseTable()
-    assert decode(table.snapshot())[0] == [b"tenure table", LEVEL, 0, 0, 1, b"", 0, 0, [], [], 0, [], []]
+    assert decode(table.snapshot())[0] == [b"tenure table", LEVEL, 0, 0, 1, b"", 0, 0, [], [], 0, [], [], []]
     table.restore(table.snapshot())
     assert table.snapshot() == LeaseTable().snapshot()
 
@@ -200,7 +200,7 @@ def test_a_lease_older_than_its_session_is_refused() -> None:
 
 
 def test_occupants_that_are_over_do_not_count__I1() -> None:
-    state = [b"tenure table", 1, 1, 5_000, 9, b"", 0, 1_000, [], [], 0, [], []]
+    state = [b"tenure table", 1, 1, 5_000, 9, b"", 0, 1_000, [], [], 0, [], [], []]
     lease = [ident(1), b"job", 0, 1, 0, 1_000, 1_000, 0, 2, 0, 0, b"", b""]
     state[9] = [lease, [*lease[:2], 1, 2, *lease[4:]]]
     assert restored(state).lease_count == 2

@@ -49,6 +49,7 @@ cdef bint copy_for_snapshot(const Table *source, Table *copy) noexcept nogil:
     copy.sessions.now.at = copy.sessions.old.at = NULL
     copy.keys.now.at = copy.keys.old.at = NULL
     copy.writes.now.at = copy.writes.old.at = NULL
+    copy.rosters.now.at = copy.rosters.old.at = NULL
     memset(&copy.deadlines, 0, sizeof(Heap))
     memset(&copy.session_ends, 0, sizeof(Heap))
     memset(&copy.replies, 0, sizeof(Buffer))
@@ -57,6 +58,7 @@ cdef bint copy_for_snapshot(const Table *source, Table *copy) noexcept nogil:
         copy_arena(&source.arena, &copy.arena)
         and copy_index(&source.names, &copy.names)
         and copy_index(&source.sessions, &copy.sessions)
+        and copy_index(&source.rosters, &copy.rosters)
     ):
         return False
     if not copy_index(&source.keys, &copy.keys):

@@ -1,4 +1,4 @@
-# ACQUIRE and ACQUIRE_ALL: who may have what, and the grant. Included by _table.pyx.
+# ACQUIRE, ACQUIRE_ALL and ELECT: who may have what, and the grant. Included by _table.pyx.
 
 from libc.string cimport memcmp, memcpy
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -151,6 +151,8 @@ cdef uint32_t grant(Table *t, const Request *r, const Text *name, uint32_t sessi
         stand_free(t, ref)
     note_lease_time(t, r.lease_ms)
     emit(t, EVENT_GRANTED, l, 0)
+    if t.roster_count:
+        note_start(t, l, name)
     return ref
 
 
@@ -188,6 +190,8 @@ cdef void acquire(Table *t, const Request *r) noexcept nogil:
         return
     if standing.occupants >= standing.places:
         answer_held(t, standing.leaver, standing.leaves_at, -1)
+        return
+    if r.operation == ELECT and not may_claim(t, r):
         return
     if standing.leftovers:
         expire_leftovers(t, &r.name)

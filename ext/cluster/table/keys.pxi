@@ -8,7 +8,7 @@
 
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, uint8_t, uint32_t, uint64_t
 
 
 cdef struct Content:
@@ -223,6 +223,9 @@ cdef void init_table(Table *t, uint64_t seed) noexcept nogil:
     t.records_max = RECORDS_MAX
     t.records_bytes_max = RECORDS_MAX_BYTES
     t.writes_max = RECORD_WRITES_KEPT
+    t.candidates_max = CANDIDATES_MAX
+    t.candidates_bytes_max = CANDIDATES_MAX_BYTES
+    t.candidates_end = INT64_MAX
     t.seed = seed
 
 
@@ -235,12 +238,15 @@ cdef void keep_limits(const Table *source, Table *t) noexcept nogil:
     t.records_max = source.records_max
     t.records_bytes_max = source.records_bytes_max
     t.writes_max = source.writes_max
+    t.candidates_max = source.candidates_max
+    t.candidates_bytes_max = source.candidates_bytes_max
 
 
 cdef void drop_table(Table *t) noexcept nogil:
     disown_contents(t)
     drop_index(&t.keys)
     drop_index(&t.writes)
+    drop_index(&t.rosters)
     drop_index(&t.names)
     drop_index(&t.sessions)
     drop_heap(&t.deadlines)

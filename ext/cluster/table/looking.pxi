@@ -16,7 +16,8 @@ cdef size_t memory_of(const Table *t) noexcept nogil:
     """Bytes taken from the system for records, indexes, heaps and buffers."""
     return (
         sizeof(Table) + <size_t>t.arena.chunk_count * CHUNK_UNITS * UNIT_BYTES
-        + (index_slots(&t.names) + index_slots(&t.sessions) + index_slots(&t.keys) + index_slots(&t.writes)) * sizeof(Slot)
+        + (index_slots(&t.names) + index_slots(&t.sessions) + index_slots(&t.keys) + index_slots(&t.writes)
+           + index_slots(&t.rosters)) * sizeof(Slot)
         + t.record_bytes + t.record_count * content_head()
         + (<size_t>t.deadlines.page_count + t.session_ends.page_count) * sizeof(HeapPage)
         + t.replies.room + t.events.room

@@ -21,6 +21,10 @@ cdef enum:
     RECORDS_MAX = 1048576
     RECORDS_MAX_BYTES = 67108864  # keys, bound names and values of all records together
     RECORD_WRITES_KEPT = 65536
+    CANDIDATE_INFO_MAX_BYTES = 4096
+    CANDIDATES_PER_NAME_MAX = 1024
+    CANDIDATES_MAX = 65536
+    CANDIDATES_MAX_BYTES = 67108864  # names, node ids and infos of all candidates together
 
 cdef extern from *:
     """
@@ -56,6 +60,10 @@ cdef enum:  # operations
     CHECK = 13
     RECORD_PUT = 14
     RECORD_DELETE = 15
+    CANDIDATE_REGISTER = 16
+    CANDIDATE_REFRESH = 17
+    CANDIDATE_UNREGISTER = 18
+    ELECT = 19
     RESTORE = 31  # the last code there is
 
 cdef enum:  # statuses
@@ -71,6 +79,7 @@ cdef enum:  # statuses
     FENCED = 9
     VERSION_DIFFERS = 10
     FORGOTTEN = 11
+    NOT_YOUR_TURN = 12
 
 cdef enum:  # what LIMIT names
     LIMIT_LEASES = 1
@@ -79,6 +88,9 @@ cdef enum:  # what LIMIT names
     LIMIT_TEXT = 4
     LIMIT_RECORDS = 5
     LIMIT_RECORD_BYTES = 6
+    LIMIT_CANDIDATES = 7
+    LIMIT_CANDIDATE_BYTES = 8
+    LIMIT_CANDIDATES_PER_NAME = 9
 
 cdef enum:  # events
     EVENT_GRANTED = 1
@@ -95,4 +107,7 @@ cdef enum:  # flags of a lease, as rows and snapshots show them
 
 cdef enum:
     OUTCOME_NEVER_STARTED = 0
+    OUTCOME_COMPLETED = 1
+    OUTCOME_FAILED = 2
+    OUTCOME_LOST = 3
     OUTCOME_MAX = 4

@@ -52,6 +52,8 @@ cdef void release(Table *t, const Request *r) noexcept nogil:
     if l.flags & FLAG_DEAD:
         return
     emit(t, EVENT_RELEASED, l, <int>r.outcome)
+    if t.roster_count:
+        count_outcome(t, l, &r.name, r.outcome)
     occupied_until = l.granted + l.min_ms
     if r.outcome == OUTCOME_NEVER_STARTED or l.flags & FLAG_REVOKED or occupied_until <= t.time_ms:
         remove_lease(t, slot, ref)
@@ -185,7 +187,7 @@ cdef inline void operate(Table *t, const Request *r) noexcept nogil:
     cdef int operation = r.operation
     if bad:
         answer_number(t, INVALID, bad)
-    elif operation == ACQUIRE:
+    elif operation == ACQUIRE or operation == ELECT:
         acquire(t, r)
     elif operation == EXTEND or operation == CHECK:
         extend_or_check(t, r)
@@ -211,6 +213,12 @@ cdef inline void operate(Table *t, const Request *r) noexcept nogil:
         record_put(t, r)
     elif operation == RECORD_DELETE:
         record_delete(t, r)
+    elif operation == CANDIDATE_REGISTER:
+        candidate_register(t, r)
+    elif operation == CANDIDATE_REFRESH:
+        candidate_refresh(t, r)
+    elif operation == CANDIDATE_UNREGISTER:
+        candidate_unregister(t, r)
     elif operation == TICK:
         answer(t, OK)
     else:  # EPOCH: an epoch entry stands alone in its batch.

@@ -81,12 +81,19 @@ cdef struct Table:
     uint32_t records_max
     uint64_t records_bytes_max
     uint32_t writes_max
+    uint32_t roster_count
+    uint32_t candidate_count
+    uint64_t candidate_bytes  # of their names, node ids and infos
+    int64_t candidates_end    # no candidate runs out before this time
+    uint32_t candidates_max
+    uint64_t candidates_bytes_max
     uint64_t seed
     Arena arena
     Index names             # name -> its occupant with the smallest slot
     Index sessions          # id of a session that lives -> the session
     Index keys              # key -> its record
     Index writes            # id of a write that is remembered -> the write
+    Index rosters           # name -> its roster of candidates
     Heap deadlines
     Heap session_ends
     Buffer replies

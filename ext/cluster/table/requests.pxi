@@ -29,6 +29,9 @@ cdef struct Request:
     uint64_t known
     bint every_slot
     bint force
+    uint64_t count                      # of an ELECT: how many candidates its view has
+    uint64_t place                      # of an ELECT: the claimant's place in its view's order, from 0
+    uint64_t claim_ms
     uint32_t name_count                 # of an ACQUIRE_ALL, as it says; at most the limit of them are kept
     Text names[ACQUIRE_ALL_MAX_NAMES]
 
@@ -71,19 +74,33 @@ cdef inline bint read_writer(Cursor *c, Request *r) noexcept nogil:
     return not r.asked_again or read_uint(c, &r.known)
 
 
+cdef inline bint read_candidate(Cursor *c, Request *r) noexcept nogil:
+    if not (read_text(c, &r.name) and read_text(c, &r.node_id)):
+        return False
+    if r.operation == CANDIDATE_UNREGISTER:
+        return True
+    return read_uint(c, &r.lease_ms) and (r.operation == CANDIDATE_REFRESH or read_text(c, &r.value))
+
+
+cdef inline bint read_claim(Cursor *c, Request *r) noexcept nogil:
+    return read_uint(c, &r.version) and read_uint(c, &r.count) and read_uint(c, &r.place) and read_uint(c, &r.claim_ms)
+
+
 cdef inline uint32_t elements_of(int operation) noexcept nogil:
     """How many elements an operation's array has; 0: there is no such operation."""
     if operation == ACQUIRE or operation == ACQUIRE_ALL:
         return 9
-    if operation == EXTEND or operation == RELEASE:
+    if operation == EXTEND or operation == RELEASE or operation == CANDIDATE_REGISTER:
         return 5
+    if operation == ELECT:
+        return 13
     if operation == RECORD_PUT:
         return 8
     if operation == RECORD_DELETE:
         return 7
-    if operation == REVOKE or operation == CHECK:
+    if operation == REVOKE or operation == CHECK or operation == CANDIDATE_REFRESH:
         return 4
-    if operation == ABANDON or operation == INIT or operation == SESSION_OPEN:
+    if operation == ABANDON or operation == INIT or operation == SESSION_OPEN or operation == CANDIDATE_UNREGISTER:
         return 3
     if operation == SESSION_RENEW or operation == RAISE_LEVEL or operation == RESTORE:
         return 2
@@ -96,7 +113,7 @@ cdef inline bint has_name(int operation) noexcept nogil:
     """Whether it is about one name."""
     return (
         operation == ACQUIRE or operation == EXTEND or operation == RELEASE or operation == ABANDON or operation == REVOKE
-        or operation == CHECK
+        or operation == CHECK or operation == ELECT
     )
 
 
@@ -130,6 +147,10 @@ cdef bint read_arguments(Cursor *c, Request *r) noexcept nogil:
         return read_text(c, &r.id) and read_text(c, &r.key) and read_text(c, &r.value) and read_writer(c, r)
     if operation == RECORD_DELETE:
         return read_text(c, &r.id) and read_text(c, &r.key) and read_writer(c, r)
+    if operation == CANDIDATE_REGISTER or operation == CANDIDATE_REFRESH or operation == CANDIDATE_UNREGISTER:
+        return read_candidate(c, r)
+    if operation == ELECT:
+        return read_text(c, &r.id) and read_text(c, &r.name) and read_terms(c, r) and read_claim(c, r)
     return True  # EPOCH and TICK have none.
 
 
@@ -194,15 +215,33 @@ cdef int bad_record(const Request *r) noexcept nogil:
     return place + 1 if (r.token == 0) != (r.name.size == 0) else 0
 
 
+cdef inline int bad_candidate(const Request *r) noexcept nogil:
+    if not is_name(&r.name):
+        return 1
+    if r.node_id.size < 1 or r.node_id.size > NODE_ID_MAX_BYTES:
+        return 2
+    if r.operation != CANDIDATE_UNREGISTER and not is_lease_time(r.lease_ms):
+        return 3
+    return 4 if r.operation == CANDIDATE_REGISTER and r.value.size > CANDIDATE_INFO_MAX_BYTES else 0
+
+
+cdef inline int bad_claim(const Request *r) noexcept nogil:
+    if r.place >= CANDIDATES_PER_NAME_MAX:
+        return 11
+    return 12 if r.claim_ms > LEASE_MAX_MS else 0
+
+
 cdef int bad_argument(const Request *r) noexcept nogil:
     """The first argument that is out of its range, by its place in the operation's array; 0: none is."""
     cdef int operation = r.operation
-    if operation == ACQUIRE or operation == ACQUIRE_ALL:
+    if operation == ACQUIRE or operation == ACQUIRE_ALL or operation == ELECT:
         if r.id.size != ID_BYTES:
             return 1
-        if not (is_name(&r.name) if operation == ACQUIRE else are_names(r)):
+        if not (are_names(r) if operation == ACQUIRE_ALL else is_name(&r.name)):
             return 2
-        return bad_terms(r)
+        return bad_terms(r) or (bad_claim(r) if operation == ELECT else 0)
+    if operation == CANDIDATE_REGISTER or operation == CANDIDATE_REFRESH or operation == CANDIDATE_UNREGISTER:
+        return bad_candidate(r)
     if operation == EXTEND or operation == RELEASE or operation == CHECK or operation == ABANDON:
         if r.id.size != ID_BYTES:
             return 1

@@ -287,4 +287,4 @@ cdef bint load_snapshot(Loading *g) noexcept nogil:
             return False
     if g.no_memory or t.text_bytes > t.text_max or not keeps_limits(t):
         return False
-    return load_records(g) and load_writes(g) and g.cursor.at == g.cursor.end
+    return load_records(g) and load_writes(g) and load_rosters(g) and g.cursor.at == g.cursor.end

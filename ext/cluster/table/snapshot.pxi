@@ -7,7 +7,8 @@
 #      [[acq_id, name, slot, token, granted, deadline, lease_ms, min_ms, max_leaders, session, flags, node_id, metadata], …] by token,
 #      forgotten,
 #      [[key, name, version, token, value], …] by version,
-#      [[write_id, version, token], …] by version]
+#      [[write_id, version, token], …] by version,
+#      rosters of candidates: see rostering.pxi]
 #
 # ``cluster_id`` is empty until INIT. Sessions that are over are not in it: what hung on one stands free, with the end that it has.
 # Leases that are over and not yet swept are in it, since their expiry is still to be reported.
@@ -19,7 +20,7 @@ from libc.string cimport memcpy, memset
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
-    SNAPSHOT_ELEMENTS = 13
+    SNAPSHOT_ELEMENTS = 14
     SESSION_ELEMENTS = 5
     LEASE_ELEMENTS = 13
     RECORD_ELEMENTS = 5
@@ -225,7 +226,7 @@ cdef void write_writes(const Table *t, Buffer *b) noexcept nogil:
 
 
 cdef void write_all(
-    const Table *t, Buffer *b, const Numbered *sessions, const Numbered *leases, const Numbered *records
+    const Table *t, Buffer *b, const Numbered *sessions, const Numbered *leases, const Numbered *records, const Numbered *rosters
 ) noexcept nogil:
     cdef uint32_t i
     write_head(t, b)
@@ -240,6 +241,9 @@ cdef void write_all(
     for i in range(t.record_count):
         write_record(t, b, records[i].ref)
     write_writes(t, b)
+    put_list(b, t.roster_count)
+    for i in range(t.roster_count):
+        write_roster(t, b, rosters[i].ref)
 
 
 cdef bytes write_snapshot(const Table *t):
@@ -248,21 +252,23 @@ cdef bytes write_snapshot(const Table *t):
     cdef Numbered *sessions
     cdef Numbered *leases
     cdef Numbered *records
+    cdef Numbered *rosters
     cdef PyObject *snapshot = NULL
     cdef Buffer buffer
     with nogil:
         sessions = sessions_by_id(t, &size)
         leases = leases_by_token(t, &size)
         records = records_by_version(t, &size)
+        rosters = rosters_by_revision(t, &size)
     try:
-        if sessions == NULL or leases == NULL or records == NULL:
+        if sessions == NULL or leases == NULL or records == NULL or rosters == NULL:
             raise MemoryError("no memory for a snapshot; the table is unchanged")
         snapshot = new_bytes(NULL, <Py_ssize_t>size)
         buffer.data = <uint8_t *>PyBytes_AS_STRING(<object>snapshot)
         buffer.size = 0
         buffer.room = size
         with nogil:
-            write_all(t, &buffer, sessions, leases, records)
+            write_all(t, &buffer, sessions, leases, records, rosters)
         shorten_bytes(&snapshot, <Py_ssize_t>buffer.size)
         return <bytes>snapshot
     finally:
@@ -270,3 +276,4 @@ cdef bytes write_snapshot(const Table *t):
         free(sessions)
         free(leases)
         free(records)
+        free(rosters)
