@@ -57,7 +57,7 @@ def election(name: str) -> tuple[float, float, float]:
     return ELECTIONS[name]
 
 
-def _config(
+def node_config(
     listen: str,
     peers: str | Iterable[str],
     single: bool,
@@ -70,6 +70,7 @@ def _config(
     advertise: str | None,
     rhythm: str,
 ) -> NodeConfig:
+    """What ``join`` was given, checked. Raises UsageError."""
     texts = peers.split(",") if isinstance(peers, str) else list(peers)
     shortest_s, longest_s, heartbeat_s = election(rhythm)
     config = NodeConfig(
@@ -132,7 +133,7 @@ def join(
         Unavailable: no raft leader within ``ready_timeout``: fewer than a majority of the members can be reached.
         CoordinationError: the data directory is damaged; the message names the file.
     """
-    config = _config(listen, peers, single, data_dir, ephemeral, durability, secret, tls, insecure, advertise, election)
+    config = node_config(listen, peers, single, data_dir, ephemeral, durability, secret, tls, insecure, advertise, election)
     patience_s = timeout_s(ready_timeout, "ready_timeout")
     io = IoThread("tenure-node")
     node: Node | None = None

@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from cluster.address import Address
+from cluster.descriptors import LockedFile
 from cluster.ports import Disk, File, Handle, Listener
 from cluster.sockets import SocketListener, open_sockets, tune
 
@@ -139,12 +140,7 @@ class RealDisk:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._create()
-        self._lock_fd = os.open(self._path(self.LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock_fd)
-            raise
+        self._lock = LockedFile(self._path(self.LOCK_NAME))
 
     def _create(self) -> None:
         """Make the directory, and what is missing above it, so that it is still there after a power cut."""
@@ -183,7 +179,7 @@ class RealDisk:
         _sync_directory(self._directory)
 
     def close(self) -> None:
-        os.close(self._lock_fd)
+        self._lock.close()
 
 
 class RealEnv:

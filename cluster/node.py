@@ -33,6 +33,7 @@ class NodeConfig:
 
     Attributes:
         listen: where it listens; port 0 takes a free one.
+        also_listen: further addresses, for clients of this machine.
         peers: advertised addresses of the other members; may contain this node's own.
         advertise: address under which the others reach it; ``None``: ``listen``.
         data_dir: directory of its journal; ``None``: ``./tenure-data/<advertised address>``.
@@ -47,6 +48,7 @@ class NodeConfig:
 
     listen: Address
     peers: tuple[str, ...] = ()
+    also_listen: tuple[Address, ...] = ()
     advertise: Address | None = None
     data_dir: str | None = None
     ephemeral: bool = False
@@ -59,9 +61,14 @@ class NodeConfig:
     election_max_s: float = ELECTION_TIMEOUT_MAX_S
     heartbeat_s: float = HEARTBEAT_S
 
+    @property
+    def address(self) -> str:
+        """Under which the others know it."""
+        return str(self.advertise or self.listen)
+
     def check(self) -> None:
         """Raises UsageError for a combination that makes no sense. Nothing was opened."""
-        others = [peer for peer in self.peers if peer != str(self.advertise or self.listen)]
+        others = [peer for peer in self.peers if peer != self.address]
         if not others and not self.single:
             raise UsageError(
                 f"node {self.listen} has no peers",
@@ -83,7 +90,7 @@ class NodeConfig:
                 "the shortest must be more than three heartbeats, and less than the longest",
             )
         self.secrets.of_role("peer")
-        check_exposure(self.listen, self.secrets, self.tls, self.insecure)
+        check_exposure((self.listen, *self.also_listen), self.secrets, self.tls, self.insecure)
 
 
 class Node:
@@ -103,14 +110,14 @@ class Node:
         self._config = config
         self._storage = storage
         self._closed = False
-        self.address = str(config.advertise or config.listen)
+        self.address = config.address
         self.tls = tls
         self.others = tuple(peer for peer in config.peers if peer != self.address)
         self.server = Server(env, fatal, new_cluster_id=lambda: storage.meta.cluster_id or env.entropy(16), peers_wall_s=self._peers_wall_s)
         self.server.on_cluster_id = self._learn_cluster_id
         self.net = NodeNet(
             env,
-            listen=config.listen,
+            listen=(config.listen, *config.also_listen),
             advertise=config.advertise or config.listen,
             peers=(),
             secrets=config.secrets,

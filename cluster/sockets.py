@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cluster.address import Address
+from cluster.descriptors import keep_from_children
 
 ACCEPT_RETRY_S: Final = 0.05
 COMPLAIN_AGAIN_S: Final = 60.0
@@ -163,6 +164,7 @@ class SocketListener:
         self._inode = _inode(address.path) if address.is_unix else None
         self.address = address if address.is_unix else Address(address.host, sockets[0].getsockname()[1])
         for sock in sockets:
+            keep_from_children(sock)
             loop.add_reader(sock, self._accept, sock)
 
     def _accept(self, listening: socket.socket) -> None:
@@ -180,6 +182,7 @@ class SocketListener:
                     self._pause(listening, error)
                 return
             accepted.setblocking(False)
+            keep_from_children(accepted)
             tune(accepted)
             # The loop keeps only a weak reference to a task.
             task = self._loop.create_task(self._receive(accepted))

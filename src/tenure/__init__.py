@@ -54,7 +54,7 @@ from tenure.aio_elector import AsyncLeaderElector, AsyncLeaderGroupElector
 from tenure.aio_latch import AsyncLeaderLatch
 from tenure.context import assert_leader, current_lease, extend_lease, runs_unled
 from tenure.decorators import leader_group_only, leader_only
-from tenure.doors import connect, join, local
+from tenure.doors import connect, join, join_or_connect, local
 from tenure.elector import LeaderElector, LeaderGroupElector
 from tenure.fencing import FencingGate, fencing_headers
 from tenure.future_elector import FutureLeaderElector, FutureLeaderGroupElector
@@ -153,6 +153,7 @@ __all__ = [
     "fencing_headers",
     "identity",
     "join",
+    "join_or_connect",
     "leader_group_only",
     "leader_only",
     "local",

@@ -19,7 +19,7 @@ from tenure import doors
 from tenure.context import assert_leader_async as assert_leader
 from tenure.context import for_tasks
 
-__all__ = ["assert_leader", "connect", "extend_lease", "join"]
+__all__ = ["assert_leader", "connect", "extend_lease", "join", "join_or_connect"]
 
 P = ParamSpec("P")
 
@@ -46,6 +46,9 @@ def _twin(make: Callable[P, Coordinator]) -> Callable[P, Coroutine[Any, Any, Coo
 
 join = _twin(doors.join)
 """``tenure.join``, without blocking the loop. A caller that is cancelled meanwhile leaves no node behind."""
+
+join_or_connect = _twin(doors.join_or_connect)
+"""``tenure.join_or_connect``, in the same way."""
 
 
 async def extend_lease(lease_time: Seconds, name: str | None = None) -> ExtendOutcome:

@@ -11,10 +11,11 @@ from cluster.client import Coordinator
 from cluster.client import connect as _connect
 from cluster.client.checks import Seconds
 from cluster.embedded import join, local
+from cluster.prefork import join_or_connect
 from cluster.secrets import Secret
 from cluster.tls import Tls
 
-__all__ = ["connect", "join", "local"]
+__all__ = ["connect", "join", "join_or_connect", "local"]
 
 
 def connect(
