@@ -78,7 +78,7 @@ def _run_short(program: str, loop: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", program, loop],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])},
         capture_output=True,
         text=True,
         timeout=60,
