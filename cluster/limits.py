@@ -59,6 +59,7 @@ PAGES_QUEUED_MAX: Final = 1_000
 # So little that what renews a lease waits behind four batches of records at most.
 RECORD_WRITES_QUEUED_MAX_BYTES: Final = 4 << 20
 RECORD_REPLIES_UNSENT_MAX_BYTES: Final = 4 << 20
+CANDIDATE_REPLIES_UNSENT_MAX_BYTES: Final = 4 << 20
 BACKUPS_MAX: Final = 1
 BACKUP_PIECE_BYTES: Final = 1 << 20
 WAITER_UNHEARD_S: Final = 2.0

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from cluster.client import checks
+from cluster.client.candidate_verbs import AsyncCandidateVerbs
 from cluster.client.coordinator import CLOSE_LIMIT_S
 from cluster.client.engine import refuse_closed
 from cluster.client.errands import PlainCall
@@ -24,7 +25,7 @@ from cluster.client.requests import Pages, Requests
 from cluster.client.values import ClusterStatus, LeaderGroupState, LeaderState, LeaseInfo
 
 
-class AsyncCoordinator:
+class AsyncCoordinator(AsyncCandidateVerbs):
     """``Coordinator``'s verbs as coroutines; got by its ``aio``. May be used from several event loops.
 
     A verb that is cancelled leaves nothing behind: what was or will be granted to it is abandoned at once.

@@ -34,6 +34,9 @@ _LIMITS: dict[object, str] = {
     4: "LEASES_TEXT_MAX_BYTES",
     5: "RECORDS_MAX",
     6: "RECORDS_MAX_BYTES",
+    7: "CANDIDATES_MAX",
+    8: "CANDIDATES_MAX_BYTES",
+    9: "CANDIDATES_PER_NAME_MAX",
 }
 _INVALID_HINT = "the two sides may be of different versions"
 

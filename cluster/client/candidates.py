@@ -1,13 +1,20 @@
-"""Who stands for a name, as values.
+"""Who stands for a name, as values; and as the bytes in which they travel.
 
-Knows: what a candidate says of itself and what the cluster counted. Must not know: how it travelled, how one of them is chosen.
+Knows: what a candidate says of itself and what the cluster counted. Must not know: when it is asked, how one of them is chosen.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from cluster.client import checks
+from cluster.client.answers import Answer, number
+from cluster.codec import pack, unpack
+from cluster.errors import UsageError
+from cluster.limits import CANDIDATE_INFO_MAX_BYTES, TOKEN_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +72,89 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.infos)
+
+
+class Placing(Protocol):
+    """What an election found: who is in which place, 0 first; None for who cannot be elected."""
+
+    def place_of(self, node_id: str, /) -> int | None: ...
+
+
+Placing_co = TypeVar("Placing_co", bound=Placing, covariant=True)
+
+
+class Choosing(Protocol[Placing_co]):
+    """A strategy: the same result for the same view."""
+
+    def elect(self, candidates: Candidates, /) -> Placing_co: ...
+
+
+class Words(NamedTuple):
+    """A checked candidate as it is sent."""
+
+    node_id: bytes
+    info: bytes
+
+
+def checked(candidate: object) -> Words:
+    """A candidate's own words, as bytes. Raises UsageError."""
+    if not isinstance(candidate, CandidateInfo):
+        raise UsageError(f"info is {type(candidate).__name__}", "give a CandidateInfo")
+    weight, rank = candidate.weight, candidate.rank
+    if isinstance(weight, bool) or not isinstance(weight, (int, float)):
+        raise UsageError(f"weight must be a number, not {type(weight).__name__}", "give 0 or more")
+    if not 0 <= weight < math.inf:
+        raise UsageError(f"weight={weight} is out of range", "give a finite number, 0 or more")
+    if isinstance(rank, bool) or not isinstance(rank, int) or abs(rank) > TOKEN_MAX:
+        raise UsageError(f"rank={rank!r} is no rank", "give an int of at most 53 bits")
+    info = pack([float(weight), rank, checks.metadata(candidate.metadata)])
+    if len(info) > CANDIDATE_INFO_MAX_BYTES:
+        raise UsageError(
+            f"weight, rank and metadata have {len(info)} bytes", f"keep them within {CANDIDATE_INFO_MAX_BYTES} bytes"
+        )
+    return Words(checks.node_id(candidate.node_id), info)
+
+
+class Look(NamedTuple):
+    """A view, and seconds until the name is free; 0: it is."""
+
+    view: Candidates
+    free_in: float
+
+
+def read_look(name: str, answer: Answer) -> Look:
+    """Raises ValueError for anything that is no such answer."""
+    infos = tuple(map(_read_candidate, answer[5]))
+    return Look(
+        Candidates(name, number(answer, 2), number(answer, 1) / 1000, number(answer, 3), infos),
+        number(answer, 4) / 1000,
+    )
+
+
+def _read_candidate(row: Any) -> CandidateInfo:
+    if type(row) is not list or len(row) != 7 or type(row[0]) is not bytes or type(row[1]) is not bytes:
+        raise ValueError("not a candidate")
+    weight, rank, metadata = _read_words(row[1])
+    started, completed = (None if row[at] is None else number(row, at) / 1000 for at in (3, 4))
+    return CandidateInfo(
+        row[0].decode("utf-8", "replace"),
+        weight,
+        rank,
+        metadata,
+        number(row, 2) / 1000,
+        started,
+        completed,
+        number(row, 5),
+        number(row, 6),
+    )
+
+
+def _read_words(info: bytes) -> tuple[float, int, Mapping[str, Any]]:
+    """What ``checked`` packed. Another writer's bytes read as a weight that no strategy elects, rather than hiding the others."""
+    try:
+        weight, rank, metadata = unpack(info)
+    except (ValueError, TypeError):
+        return math.nan, 0, {}
+    if type(weight) is not float or type(rank) is not int or type(metadata) is not bytes:
+        return math.nan, 0, {}
+    return weight, rank, checks.read_metadata(metadata)

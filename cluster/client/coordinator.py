@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cluster.client import checks, requests
 from cluster.client.attempt import AcquireCall
+from cluster.client.candidate_verbs import CandidateVerbs
 from cluster.client.door import Door
 from cluster.client.engine import Engine, refuse_closed
 from cluster.client.errands import PlainCall
@@ -32,7 +33,7 @@ TIMEOUT_S: Final = 5.0
 CLOSE_LIMIT_S: Final = 5.0
 
 
-class Coordinator:
+class Coordinator(CandidateVerbs):
     """Leases and what can be known of them. Share one per process: it is safe between threads, event loops and tasks.
 
     Made by ``connect`` (and by what wraps it), used as a context manager, or closed by ``close``. A child process must open its own.

@@ -14,12 +14,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from cluster.client.attempt import AcquireCall
 from cluster.client.call import Call
 from cluster.client.calls import Dispatcher
+from cluster.client.candidacy import Beats
 from cluster.client.core import WARN_AT, LeaseCore
 from cluster.client.door import Door
 from cluster.client.errands import AbandonCall, ContactCall
@@ -29,6 +30,9 @@ from cluster.errors import UsageError
 from cluster.limits import CLOCK_DRIFT, NODE_ID_MAX_BYTES
 from cluster.opcodes import Push
 from cluster.ports import Env, Handle, Hello
+
+if TYPE_CHECKING:
+    from cluster.client.electing import Rest
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +70,8 @@ class Engine(Dispatcher):
         self.contact: ContactCall | None = None
         self.sessions = Sessions(self)
         self.leases: dict[int, LeaseCore] = {}
-        self.attempts: dict[AcquireCall, None] = {}
+        self.beats = Beats(self)
+        self.attempts: dict[AcquireCall | Rest, None] = {}
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._woken = False
         self._closing_timer: Handle | None = None
@@ -296,6 +301,7 @@ class Engine(Dispatcher):
         self.closing = True
         for attempt in list(self.attempts):
             attempt.close()
+        self.beats.end_all()
         if tell:
             for core in list(self.leases.values()):
                 if core.end("closing", told=True):
@@ -334,6 +340,7 @@ class Engine(Dispatcher):
             core.end("closing", told=True)
             self.untrack(core)
         self.sessions.end_all("closing")
+        self.beats.end_all()
         super().stop()
         # The system gives a thread's identity to a later one.
         self.thread = 0
@@ -348,6 +355,7 @@ class Engine(Dispatcher):
             **super().counts(),
             "leases": len(self.leases),
             "attempts": len(self.attempts),
+            "candidacies": len(self.beats),
             "lease_timers": sum(core.timer is not None for core in self.leases.values()),
             "session_timers": sum(session.timers for session in sessions),
             "inbox": len(self._inbox),

@@ -6,7 +6,7 @@ Knows: which operation a verb is, how its answer becomes a value. Must not know:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from cluster.client import answers, checks
 from cluster.client.answers import Answer
@@ -20,6 +20,12 @@ from cluster.limits import LEASES_PAGE_MAX
 from cluster.opcodes import Op
 
 
+class Begun(Protocol):
+    """What is handed over to the I/O thread."""
+
+    def begin(self) -> None: ...
+
+
 class Requests:
     """Makes calls for one client. Used from any thread."""
 
@@ -27,7 +33,7 @@ class Requests:
         self._port = port
         self._engine = port.engine
 
-    def begin(self, call: AcquireCall | PlainCall) -> None:
+    def begin(self, call: Begun) -> None:
         """Hand a call over. Raises UsageError if the client has ended."""
         if not self._port.hand_over(call.begin):
             refuse_closed(self._engine, "ask")

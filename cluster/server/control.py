@@ -24,6 +24,7 @@ from cluster.ports import Env, Replicator
 from cluster.server import answers
 from cluster.server.backups import Backups
 from cluster.server.batcher import Batcher
+from cluster.server.candidates import CandidateDesk
 from cluster.server.clients import Session, Sessions
 from cluster.server.group import GROUP_OPS, operate
 from cluster.server.records import RecordDesk
@@ -61,6 +62,7 @@ class Control:
         self._host = host
         self._queues = WaitQueues(env, self, host.batcher.intake.waited)
         self._records = RecordDesk(host, self._reply, self._after_log)
+        self._candidates = CandidateDesk(host, self._after_log)
         self._revocations = 0
         self._pages: deque[tuple[Session, int, list[Any]]] = deque()
 
@@ -122,6 +124,8 @@ class Control:
             return self._read(session, rid, operation)
         if code == Op.RECORD_GET:
             return self._records.get(session, rid, operation[1])
+        if code == Op.CANDIDATES:
+            return self._candidates.look(session, rid, operation[1])
         if code == Op.RECORD_PUT or code == Op.RECORD_DELETE:
             return self._records.write(session, rid, operation)
         if code == Op.WAIT:
@@ -136,11 +140,11 @@ class Control:
     def _operate(self, session: Session, rid: int, operation: list[Any]) -> bytes | None:
         code = operation[0]
         intake = self._host.batcher.intake
-        acquisition = code == Op.ACQUIRE or code == Op.ACQUIRE_ALL
-        if not intake.takes(acquisition):
+        acquisition = code == Op.ACQUIRE or code == Op.ACQUIRE_ALL or code == Op.ELECT
+        if not intake.takes(acquisition or code == Op.CANDIDATE_REGISTER):
             return answers.overloaded("REQUESTS_QUEUED_MAX")
         if acquisition:
-            names = [operation[2]] if code == Op.ACQUIRE else operation[2]
+            names = operation[2] if code == Op.ACQUIRE_ALL else [operation[2]]
             ahead = next((name for name in names if self._queues.length(name)), None)
             if ahead is not None and not all(self._host.table.holds(name, operation[1], self._host.keeper.stamp()) for name in names):
                 return self._stand_back(ahead)

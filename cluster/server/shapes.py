@@ -9,7 +9,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from cluster.limits import ACQUIRE_ALL_MAX_NAMES, METADATA_MAX_BYTES, NODE_ID_MAX_BYTES, RECORD_VALUE_MAX_BYTES
+from cluster.limits import (
+    ACQUIRE_ALL_MAX_NAMES,
+    CANDIDATE_INFO_MAX_BYTES,
+    METADATA_MAX_BYTES,
+    NODE_ID_MAX_BYTES,
+    RECORD_VALUE_MAX_BYTES,
+)
 from cluster.opcodes import Op
 
 _NAME = re.compile(rb"[A-Za-z0-9][A-Za-z0-9_\-:./]{0,254}")
@@ -77,6 +83,7 @@ _WRITER: tuple[tuple[str, Check], ...] = (
     ("expected_version", _is_uint_or_nil),
     ("known", _is_uint_or_nil),
 )
+_CANDIDATE: tuple[tuple[str, Check], ...] = (("name", is_name), ("node_id", _NODE_ID))
 
 SHAPES: dict[int, tuple[tuple[str, Check], ...]] = {
     Op.ACQUIRE: (*_HOLDER, *_GRANT),
@@ -90,12 +97,17 @@ SHAPES: dict[int, tuple[tuple[str, Check], ...]] = {
     Op.CHECK: (*_HOLDER, ("token", is_uint)),
     Op.RECORD_PUT: (*_RECORD, ("value", _bytes_up_to(RECORD_VALUE_MAX_BYTES)), *_WRITER),
     Op.RECORD_DELETE: (*_RECORD, *_WRITER),
+    Op.CANDIDATE_REGISTER: (*_CANDIDATE, ("ttl_ms", is_uint), ("info", _bytes_up_to(CANDIDATE_INFO_MAX_BYTES))),
+    Op.CANDIDATE_REFRESH: (*_CANDIDATE, ("ttl_ms", is_uint)),
+    Op.CANDIDATE_UNREGISTER: _CANDIDATE,
+    Op.ELECT: (*_HOLDER, *_GRANT, ("revision", is_uint), ("count", is_uint), ("place", is_uint), ("claim_ms", is_uint)),
     Op.PING: (),
     Op.STATE: (("name", is_name), ("consistent", is_bool)),
     Op.LEASES: (("prefix", is_prefix), ("after_name", is_prefix), ("after_slot", is_uint), ("limit", is_uint)),
     Op.STATUS: (),
     Op.WAIT: (("wait_ms", is_uint), ("operation", lambda value: isinstance(value, list))),
     Op.CANCEL: (("acq_id", is_id),),
+    Op.CANDIDATES: (("name", is_name),),
     Op.RECORD_GET: (("key", is_name),),
     Op.BACKUP: (("backup_id", is_prefix), ("offset", is_uint)),
     Op.TRANSFER: (("node_id", _is_address),),

@@ -306,6 +306,11 @@ class FakeCluster:
         elif code == Op.RECORD_GET:
             found = self.table.record(op[1])
             answer = [0, self.table.next_token - 1] + ([] if found is None else [*found[1:], found[0]])
+        elif code == Op.CANDIDATES:
+            now = self.stamp()
+            free_in = max(0, self.table.next_free(op[1], 1, now) - now)
+            revision, last_token, infos = self.table.candidates(op[1], now)
+            answer = [0, now, revision, last_token, free_in, infos]
         elif code == Op.LEASES:
             rows, more = self.table.scan(op[1], op[2], op[3], op[4], self.stamp())
             answer = [0, self.stamp(), rows, more]

@@ -1,0 +1,160 @@
+"""An acquisition by election: look at the candidates, let the strategy choose, claim, rest, look again.
+
+Knows: when to claim, how long to rest, what each refusal means. Must not know: strategies, frames, who waits or how. What is decided
+here never grants: the log does, against the very view that was looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from cluster.client import answers, checks
+from cluster.client.answers import Answer
+from cluster.client.attempt import AcquireCall, Phase
+from cluster.client.candidates import Choosing, Look, Placing, read_look
+from cluster.client.errands import PlainCall, ReadCall
+from cluster.client.handoff import Waiter
+from cluster.limits import LEASE_MAX_MS
+from cluster.opcodes import Op, Status
+from cluster.ports import Handle
+
+if TYPE_CHECKING:
+    from cluster.client.engine import Engine
+    from cluster.client.requests import Requests
+
+# How often a caller that waits looks again. A look is answered from the raft leader's memory.
+LOOK_EVERY_S: Final = 0.1
+# A roster that changes at every look must not keep its caller busy.
+OVERTAKEN_MAX: Final = 3
+_REFUSALS: Final = (Status.NOT_HELD, Status.VERSION_DIFFERS, Status.NOT_YOUR_TURN)
+
+
+class Claim(NamedTuple):
+    """See ELECT in docs/protocol.md."""
+
+    revision: int
+    size: int
+    place: int
+    claim_ms: int
+
+
+class ClaimCall(AcquireCall):
+    """One claim. What the log has against it, besides that the name is held, is kept in ``refused``; the waiter gets None."""
+
+    refused: Answer = []  # noqa: RUF012  (replaced, never changed)
+
+    def __init__(
+        self, engine: Engine, spec: checks.AcquireSpec, claim: Claim, acq_id: bytes, timeout_s: float, waiter: Waiter
+    ) -> None:
+        super().__init__(engine, spec, acq_id, timeout_s, waiter, many=False)
+        self._claim = claim
+
+    def operation(self, now: float) -> Sequence[Any]:
+        return (int(Op.ELECT), *super().operation(now)[1:], *self._claim)
+
+    def answered(self, answer: Answer, base: float) -> None:
+        if answer[0] in _REFUSALS and self.phase is not Phase.ORPHAN:
+            self.refused = answer
+            self._deliver(None)
+        else:
+            super().answered(answer, base)
+
+
+class Rest:
+    """A pause by the env's clock, ended early when the coordinator closes."""
+
+    def __init__(self, engine: Engine, pause_s: float, waiter: Waiter) -> None:
+        self._engine = engine
+        self._pause_s = pause_s
+        self._waiter = waiter
+        self._timer: Handle | None = None
+
+    def begin(self) -> None:
+        if self._engine.closing:
+            self._waiter.finish(None, answers.closing("acquire"))
+            return
+        self._engine.attempts[self] = None
+        self._timer = self._engine.call_later(self._pause_s, self._end)
+
+    def _end(self, error: BaseException | None = None) -> None:
+        self._engine.attempts.pop(self, None)
+        self._waiter.finish(None, error)
+
+    def give_up(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._engine.attempts.pop(self, None)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._end(answers.closing("acquire"))
+
+
+class Candidature:
+    """One caller's way to a name. ``look`` and ``rest`` make requests; ``choose`` runs the strategy, in the caller's thread or task.
+
+    Raises UsageError when it is made.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        engine: Engine,
+        name: str,
+        strategy: Choosing[Placing],
+        claim_timeout: object,
+        spec: checks.AcquireSpec,
+        timeout: object,
+    ) -> None:
+        self._requests = requests
+        self._engine = engine
+        self._name = name
+        self._strategy = strategy
+        self._claim_ms = checks.duration_ms(claim_timeout, "claim_timeout", 0, LEASE_MAX_MS)
+        self._spec = spec._replace(wait_ms=0)
+        self._node_id = spec.node_id.decode("utf-8", "replace")
+        self._timeout_s = requests.timeout_s(timeout)
+        self._until = engine.clock() + spec.wait_ms / 1000
+        self._overtaken = 0
+        self._hint_s = LOOK_EVERY_S
+        requests.check("acquire")
+
+    def look(self, waiter: Waiter) -> PlainCall:
+        op = (int(Op.CANDIDATES), self._name.encode("ascii"))
+        about = f"acquire {self._name!r}"
+        return ReadCall(self._engine, about, op, lambda answer: read_look(self._name, answer), self._timeout_s, waiter)
+
+    def choose(self, look: Look, waiter: Waiter) -> ClaimCall | None:
+        """The claim to be made now, if this node id is to make one."""
+        self._hint_s = LOOK_EVERY_S
+        if look.free_in:
+            self._hint_s = look.free_in
+            return None
+        place = self._strategy.elect(look.view).place_of(self._node_id)
+        if place is None:
+            return None
+        claim = Claim(look.view.revision, len(look.view), place, self._claim_ms)
+        return ClaimCall(self._engine, self._spec, claim, self._engine.new_id(), self._timeout_s, waiter)
+
+    def refused(self, answer: Answer) -> None:
+        """What the log has against a claim; empty: the name is held."""
+        if not answer or answer[0] != Status.VERSION_DIFFERS:
+            self._overtaken = 0
+        if answer and answer[0] == Status.VERSION_DIFFERS:
+            self._overtaken += 1
+        elif answer and answer[0] == Status.NOT_YOUR_TURN:
+            self._hint_s = answers.number(answer, 1) / 1000
+
+    def pause_s(self) -> float | None:
+        """Seconds to rest before the next look; None: the time is over."""
+        if 0 < self._overtaken <= OVERTAKEN_MAX:
+            return 0.0
+        self._overtaken = 0
+        left_s = self._until - self._engine.clock()
+        # A millisecond is cluster time's step: sooner would find the same.
+        return None if left_s <= 0 else min(left_s, max(0.001, min(self._hint_s, LOOK_EVERY_S)))
+
+    def rest(self, waiter: Waiter, pause_s: float) -> Rest:
+        return Rest(self._engine, pause_s, waiter)

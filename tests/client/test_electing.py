@@ -1,0 +1,286 @@
+"""An acquisition by election, in virtual time: whose turn it is, what a lost answer costs, what is left behind (F4, F5, C4, C10).
+
+Knows: the verbs, scripted faults. Must not know: how the client decides when to claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cluster.errors import Unavailable, UsageError
+from cluster.limits import CANDIDATE_INFO_MAX_BYTES, TOKEN_MAX
+from cluster.opcodes import Op, Outcome, Status
+from tenure import CandidateInfo, Candidates, ElectionResult, FifoStrategy, RankedStrategy
+from tests.client.fakeserver import LOST_REPLY, Fate
+from tests.client.support import World, story
+
+pytestmark = pytest.mark.fast
+
+FIFO = FifoStrategy()
+
+
+async def stand(world: World, *node_ids: str, ttl: float = 600.0) -> None:
+    for node_id in node_ids:
+        await world.aio.register_candidate("job", CandidateInfo(node_id), ttl)
+        await world.advance(0.01)
+
+
+def test_a_claim_whose_answer_was_lost_is_asked_again_under_its_id__I5() -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "me")
+        world.cluster.once(Op.ELECT, LOST_REPLY)
+        asked = asyncio.ensure_future(world.aio.acquire_elected("job", FIFO))
+        await world.advance(0.1)
+        world.cluster.lead("n2:1")
+        lease = await asked
+        assert lease is not None
+        assert len({request.op[1] for request in world.cluster.of(Op.ELECT)}) == 1
+        assert world.cluster.table.lease_count == 1
+        await lease.release()
+
+    story(tell)
+
+
+def test_who_is_not_elected_waits_its_turn_by_cluster_time__F4() -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "dead", "other", "me")
+        began = world.now
+        assert await world.aio.acquire_elected("job", FIFO, wait_time=1.5, claim_timeout=1) is None
+        assert 1.5 <= world.now - began < 1.7
+        lease = await world.aio.acquire_elected("job", FIFO, wait_time=1.5, claim_timeout=1)
+        assert lease is not None, "the turns go on from one call to the next"
+        assert 2.0 <= world.now - began < 2.1
+        await lease.release()
+        assert await world.aio.acquire_elected("job", FIFO, claim_timeout=1) is None, "another election"
+
+    story(tell)
+
+
+def test_a_view_that_was_overtaken_is_looked_at_anew__F4() -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "me")
+        world.cluster.once(Op.ELECT, Fate(answer=[int(Status.VERSION_DIFFERS), 1]))
+        lease = await world.aio.acquire_elected("job", FIFO)
+        assert lease is not None, "one attempt is one that was decided"
+        await lease.release()
+        world.cluster.always(Op.ELECT, Fate(answer=[int(Status.VERSION_DIFFERS), 1]))
+        before = len(world.cluster.seen)
+        assert await world.aio.acquire_elected("job", FIFO, wait_time=1) is None
+        assert len(world.cluster.seen) - before < 150, "a roster that never stands still keeps nobody busy"
+
+    story(tell)
+
+
+def test_who_holds_the_name_is_waited_for() -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "me")
+        first = await world.aio.acquire("job", lease_time=60)
+        assert first is not None
+        began = world.now
+        assert await world.aio.acquire_elected("job", FIFO, wait_time=0.5) is None
+        assert not world.cluster.of(Op.ELECT), "a name that is held is not claimed"
+        asked = asyncio.ensure_future(world.aio.acquire_elected("job", FIFO, wait_time=5))
+        await world.advance(1)
+        await first.release()
+        second = await asked
+        assert second is not None
+        assert world.now - began < 1.8
+        await second.release()
+
+    story(tell)
+
+
+def test_who_does_not_stand_is_not_elected() -> None:
+    async def tell(world: World) -> None:
+        assert await world.aio.acquire_elected("job", FIFO) is None
+        await stand(world, "other")
+        assert await world.aio.acquire_elected("job", FIFO, wait_time=0.3) is None
+        assert not world.cluster.of(Op.ELECT)
+
+    story(tell)
+
+
+def test_an_outage_is_no_contention__C2() -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "me")
+        world.cluster.lead("")
+        with pytest.raises(Unavailable):
+            await world.aio.acquire_elected("job", FIFO, wait_time=60, timeout=1)
+
+    story(tell)
+
+
+@pytest.mark.parametrize("when", ["looking", "claiming", "resting"])
+def test_who_gives_up_leaves_nothing_behind__C4_C10(when: str) -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "first", "me")
+        late = {"looking": Op.CANDIDATES, "claiming": Op.ELECT}.get(when)
+        if late is not None:
+            world.cluster.once(late, Fate(late_s=0.5))
+        strategy = FIFO if when == "resting" else RankedStrategy()
+        node_id = "me" if when == "resting" else "first"
+        task = asyncio.ensure_future(
+            world.aio.acquire_elected("job", strategy, wait_time=9, claim_timeout=5, node_id=node_id)
+        )
+        await world.advance(0.25)
+        assert world.cluster.table.lease_count == (when == "claiming")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await world.until(lambda: world.cluster.table.lease_count == 0 and not world.counts(), within_s=1)
+
+    story(tell)
+
+
+def test_who_rests_is_told_that_the_coordinator_closes() -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "first", "me")
+        task = asyncio.ensure_future(world.aio.acquire_elected("job", FIFO, wait_time=60, claim_timeout=50))
+        await world.advance(1)
+        await world.aio.close(limit=0)
+        with pytest.raises(Unavailable, match="closed"):
+            await task
+
+    story(tell, leaks=False)
+
+
+def test_a_strategy_that_raises_is_the_callers_affair__F5() -> None:
+    class Broken:
+        def elect(self, candidates: Candidates, /) -> ElectionResult:
+            raise ZeroDivisionError
+
+    async def tell(world: World) -> None:
+        await stand(world, "me")
+        with pytest.raises(ZeroDivisionError):
+            await world.aio.acquire_elected("job", Broken(), wait_time=5)
+        assert world.cluster.table.lease_count == 0
+
+    story(tell)
+
+
+def test_a_candidacy_is_renewed_and_keeps_what_was_counted__F5() -> None:
+    async def tell(world: World) -> None:
+        candidacy = await world.aio.keep_candidate("job", CandidateInfo("me", rank=3), ttl=3)
+        before = await world.aio.candidates("job")
+        lease = await world.aio.acquire_elected("job", FIFO)
+        assert lease is not None
+        await lease.release(Outcome.COMPLETED)
+        await world.advance(30)
+        assert len(world.cluster.of(Op.CANDIDATE_REGISTER)) == 1
+        assert 28 <= len(world.cluster.of(Op.CANDIDATE_REFRESH)) <= 31, "each third of its time"
+        (info,) = await world.aio.candidates("job")
+        assert (info.rank, info.success_count, info.registered_at) == (3, 1, before.infos[0].registered_at)
+        candidacy.close()
+        candidacy.close()
+        await world.advance(0.1)
+        assert len(await world.aio.candidates("job")) == 0
+
+    story(tell)
+
+
+def test_a_candidate_that_ran_out_stands_anew() -> None:
+    async def tell(world: World) -> None:
+        candidacy = await world.aio.keep_candidate("job", CandidateInfo("me"), ttl=3)
+        world.cluster.lead("")
+        await world.advance(10)
+        world.cluster.lead("n2:1")
+        await world.advance(4)
+        assert [info.node_id for info in await world.aio.candidates("job")] == ["me"]
+        assert len(world.cluster.of(Op.CANDIDATE_REGISTER)) == 2
+        candidacy.close()
+
+    story(tell)
+
+
+def test_candidacies_of_one_node_id_share_a_registration() -> None:
+    async def tell(world: World) -> None:
+        one = await world.aio.keep_candidate("job", CandidateInfo("me"), ttl=3)
+        two = await world.aio.keep_candidate("job", CandidateInfo("me"), ttl=3)
+        one.close()
+        await world.advance(10)
+        assert len(await world.aio.candidates("job")) == 1
+        assert len(world.cluster.of(Op.CANDIDATE_REFRESH)) <= 11
+        del two
+        await world.advance(0.1)
+        assert len(await world.aio.candidates("job")) == 0, "forgotten, it is closed"
+
+    story(tell)
+
+
+def test_closing_the_coordinator_ends_candidacies() -> None:
+    async def tell(world: World) -> None:
+        candidacy = await world.aio.keep_candidate("job", CandidateInfo("me"), ttl=600)
+        await world.aio.close(limit=0)
+        assert world.cluster.table.candidate_count == 0
+        candidacy.close()
+
+    story(tell, leaks=False)
+
+
+@pytest.mark.parametrize(
+    ("info", "says"),
+    [
+        (CandidateInfo(""), "node_id ''"),
+        (CandidateInfo("a", weight=float("nan")), "weight=nan"),
+        (CandidateInfo("a", weight=-1), "weight=-1"),
+        (CandidateInfo("a", weight="1"), "weight must be a number, not str"),  # type: ignore[arg-type]
+        (CandidateInfo("a", rank=1.5), "rank=1.5"),  # type: ignore[arg-type]
+        (CandidateInfo("a", rank=TOKEN_MAX + 1), "rank="),
+        (CandidateInfo("a", metadata={"a": "b" * 4080}), f"keep them within {CANDIDATE_INFO_MAX_BYTES} bytes"),
+        ("a", "info is str"),
+    ],
+)
+def test_a_bad_candidate_is_refused_before_anything_is_sent(info: Any, says: str) -> None:
+    async def tell(world: World) -> None:
+        for verb in (world.aio.register_candidate, world.aio.keep_candidate):
+            with pytest.raises(UsageError, match=says):
+                await verb("job", info)
+        assert not world.cluster.seen
+
+    story(tell)
+
+
+def test_a_good_candidate_is_just_within_its_limits() -> None:
+    async def tell(world: World) -> None:
+        info = CandidateInfo("n" * 255, weight=0, rank=-TOKEN_MAX, metadata={"a": "b" * 4060})
+        await world.aio.register_candidate("job", info, 0.1)
+        (found,) = await world.aio.candidates("job")
+        assert (found.node_id, found.weight, found.rank, found.metadata) == (
+            info.node_id,
+            0.0,
+            info.rank,
+            info.metadata,
+        )
+
+    story(tell)
+
+
+@pytest.mark.parametrize("strange", [b"", b"\xc1", b"\x93\x01\x02\xc4\x00", b"\x92\x01\x02", b"\x01"])
+def test_a_strangers_words_hide_nobody__F5(strange: bytes) -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "me")
+        world.cluster.apply([int(Op.CANDIDATE_REGISTER), b"job", b"alien", 60_000, strange])
+        me, alien = await world.aio.candidates("job")
+        assert me.weight == 1.0
+        assert alien.weight != alien.weight, "no weighing strategy elects it"
+
+    story(tell)
+
+
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        ({"claim_timeout": -1}, "claim_timeout=-1 s"),
+        ({"lease_time": 0}, "lease_time=0 s"),
+        ({"node_id": ""}, "node_id"),
+    ],
+)
+def test_bad_terms_are_refused(terms: dict[str, Any], says: str) -> None:
+    async def tell(world: World) -> None:
+        with pytest.raises(UsageError, match=says):
+            await world.aio.acquire_elected("job", FIFO, **terms)
+
+    story(tell)
