@@ -43,7 +43,7 @@ def test_the_application_runs_its_job_under_rising_tokens(
         server = subprocess.Popen(
             [sys.executable, "-m", "gunicorn", *options, "app:app"],
             cwd=directory,
-            env=environ(),
+            env=environ({"HOME": str(directory)}),
             stdout=output,
             stderr=output,
         )

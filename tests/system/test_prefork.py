@@ -55,6 +55,8 @@ class Gunicorn:
         (port,) = free_ports(1)
         environ = {
             **os.environ,
+            # Of its own control socket.
+            "HOME": str(directory),
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
             "PREFORK_DIARY": str(self.diary),
             "PREFORK_DIRECTORY": str(directory),
