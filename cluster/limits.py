@@ -62,6 +62,10 @@ RECORD_REPLIES_UNSENT_MAX_BYTES: Final = 4 << 20
 CANDIDATE_REPLIES_UNSENT_MAX_BYTES: Final = 4 << 20
 BACKUPS_MAX: Final = 1
 BACKUP_PIECE_BYTES: Final = 1 << 20
+# The newest events that a node keeps for those who watch, with what each batch of them costs; and how many of them one answer carries.
+EVENTS_KEPT_MAX_BYTES: Final = 8 << 20
+EVENTS_PAGE_MAX: Final = 500
+WATCHERS_MAX: Final = 10_000
 WAITER_UNHEARD_S: Final = 2.0
 PEERS_MAX: Final = 15
 MEMBERS_MAX: Final = 15

@@ -41,6 +41,7 @@ class Op(IntEnum):
     MEMBER_REMOVE = 72
     RECORD_GET = 80
     CANDIDATES = 81
+    WATCH = 82
     BACKUP = 84
 
 
@@ -89,6 +90,7 @@ class Event(IntEnum):
     FREED = 5
     VACATED = 6
     ABANDONED = 7
+    EXTENDED = 8
 
 
 class Push(IntEnum):

@@ -1,20 +1,18 @@
-"""``leases``: who holds what, once or again and again.
+"""``leases``: who holds what, and with ``--watch`` what happens then.
 
-Knows: the fields of a lease's description. Must not know: how they are found out.
+Knows: the fields of a lease's description and of its events. Must not know: how they are found out.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
-from cluster.cli.options import CLIENT, JSON, Option, Parser, seconds
-from cluster.cli.output import duration, emit, emit_json, plain, table
+from cluster.cli.options import CLIENT, JSON, Option, Parser, count
+from cluster.cli.output import duration, emit, emit_json, plain, printable, table
 
 if TYPE_CHECKING:
-    from cluster.client import Coordinator
+    from cluster.client import Coordinator, LeaseEvent, WatchGap
 
 DESCRIPTION = """
 List the live leases: name, slot, holder, token, and how long each would last without a renewal. A snapshot for people: never
@@ -23,10 +21,9 @@ decide by it whether to run.
 EXAMPLE = """
 examples:
   {prog} leases --connect 127.0.0.1:7101 --prefix nightly/
-  {prog} leases --connect 127.0.0.1:7101 --watch --every 0.5
+  {prog} leases --connect 127.0.0.1:7101 --watch
   {prog} leases --connect 127.0.0.1:7101 --json | jq -r '.leases[].name'
 """
-_CLEAR = "\x1b[H\x1b[2J"
 
 
 def declare(parser: Parser) -> None:
@@ -34,8 +31,8 @@ def declare(parser: Parser) -> None:
         (
             *CLIENT,
             Option("--prefix", "only names that begin with this", str, "", metavar="TEXT"),
-            Option("--watch", "show the list again and again until interrupted"),
-            Option("--every", "seconds between two looks of --watch", seconds(0.1, 3600), 1.0, metavar="S"),
+            Option("--watch", "then show, a line each, what happens to them, until interrupted"),
+            Option("--after", "with --watch: no list, but what happened after this event", count(0, (1 << 63) - 1), metavar="N"),
             JSON,
         )
     )
@@ -44,15 +41,24 @@ def declare(parser: Parser) -> None:
 def execute(args: argparse.Namespace) -> int:
     from cluster.cli.door import open_coordinator
     from cluster.client import checks
+    from cluster.errors import UsageError
 
     checks.prefix(args.prefix)
+    if args.after is not None and not args.watch:
+        raise UsageError("--after is about --watch", "give both")
     with open_coordinator(args) as coordinator:
-        while True:
+        if not args.watch:
             _show(coordinator, args)
-            if not args.watch:
-                return 0
-            # For people: the option says how often.
-            time.sleep(args.every)
+            return 0
+        # Begun before the list is made: what happens in between is in both.
+        with coordinator.watch(args.prefix, after=args.after) as watch:
+            if args.after is None:
+                _show(coordinator, args)
+            for told in watch:
+                _tell(told, args)
+                if told.kind == "gap":
+                    _show(coordinator, args)
+    return 0
 
 
 def _show(coordinator: Coordinator, args: argparse.Namespace) -> None:
@@ -65,6 +71,14 @@ def _show(coordinator: Coordinator, args: argparse.Namespace) -> None:
         for lease in found
     ]
     text = table(("name", "slot", "holder", "token", "expires in", "held for"), rows)
-    if args.watch and sys.stdout.isatty():
-        text = _CLEAR + text
     emit(text + f"{len(rows)} lease{'' if len(rows) == 1 else 's'}\n")
+
+
+def _tell(told: LeaseEvent | WatchGap, args: argparse.Namespace) -> None:
+    if args.json:
+        emit_json(plain(told))
+    elif told.kind == "gap":
+        emit(f"{told.sequence} gap: events after {told.after} are not known any more\n")
+    else:
+        why = f" ({told.reason})" if told.reason else ""
+        emit(f"{told.sequence} {told.kind}{why} {told.name} slot={told.slot} token={told.token} holder={printable(told.node_id)}\n")

@@ -23,17 +23,21 @@ from cluster.client.values import (
     Record,
     Unknown,
 )
+from cluster.client.watch import AsyncWatch, Watch
+from cluster.client.watched import EventKind, LeaseEvent, WatchGap
 
 __all__ = [
     "AsyncCoordinator",
     "AsyncLease",
     "AsyncLeaseSet",
     "AsyncRecords",
+    "AsyncWatch",
     "CandidateInfo",
     "Candidates",
     "ClusterStatus",
     "Coordinator",
     "Door",
+    "EventKind",
     "ExtendOutcome",
     "Extended",
     "IoThread",
@@ -41,6 +45,7 @@ __all__ = [
     "LeaderInfo",
     "LeaderState",
     "Lease",
+    "LeaseEvent",
     "LeaseInfo",
     "LeaseSet",
     "LostEvent",
@@ -50,6 +55,8 @@ __all__ = [
     "Records",
     "TcpDoor",
     "Unknown",
+    "Watch",
+    "WatchGap",
     "connect",
     "connect_async",
 ]

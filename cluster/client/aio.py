@@ -23,6 +23,7 @@ from cluster.client.port import Port
 from cluster.client.records import AsyncRecords, RecordRequests
 from cluster.client.requests import Pages, Requests
 from cluster.client.values import ClusterStatus, LeaderGroupState, LeaderState, LeaseInfo
+from cluster.client.watch import AsyncWatch
 
 
 class AsyncCoordinator(AsyncCandidateVerbs):
@@ -115,6 +116,20 @@ class AsyncCoordinator(AsyncCandidateVerbs):
         """See ``Coordinator.status``."""
         status: ClusterStatus = await self._ask(self._requests.status, timeout)
         return status
+
+    async def watch(
+        self,
+        prefix: str = "",
+        *,
+        after: int | None = None,
+        extended: bool = False,
+        timeout: checks.Seconds | None = None,
+    ) -> AsyncWatch:
+        """See ``Coordinator.watch``: ``async for event in await coordinator.aio.watch()``."""
+        checked, start, wanted = self._requests.watched(prefix, after, extended)
+        if start is None:
+            start = await self._ask(self._requests.newest_event, timeout)
+        return AsyncWatch(self._port, checked, start, wanted, self._requests.check)
 
     async def revoke(
         self, name: str, slot: int | None = None, *, force: bool = False, timeout: checks.Seconds | None = None

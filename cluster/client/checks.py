@@ -150,6 +150,17 @@ def slot(value: object) -> int | None:
     return value
 
 
+def sequence(value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise UsageError(
+            f"after={value!r} is no event's number",
+            "give the sequence of the last event that was seen, or None for now",
+        )
+    return value
+
+
 def flag(value: object, field: str) -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"{field} must be True or False, not {type(value).__name__}", f"write {field}=True")

@@ -23,6 +23,7 @@ from cluster.client.lease_set import LeaseSet
 from cluster.client.port import Port
 from cluster.client.records import RecordRequests, Records
 from cluster.client.values import ClusterStatus, LeaderGroupState, LeaderState, LeaseInfo
+from cluster.client.watch import Watch
 from cluster.ports import Env
 
 if TYPE_CHECKING:
@@ -213,6 +214,33 @@ class Coordinator(CandidateVerbs):
         """The raft group as the nearest node sees it; answered without a raft leader too. Raises as ``state``."""
         status: ClusterStatus = self._ask(self._requests.status, timeout)
         return status
+
+    def watch(
+        self,
+        prefix: str = "",
+        *,
+        after: int | None = None,
+        extended: bool = False,
+        timeout: checks.Seconds | None = None,
+    ) -> Watch:
+        """Watch what happens to leases whose names begin with ``prefix``: iterate over what is returned, and close it.
+
+        Nothing is missed between the return of this and the first step, or between two steps. Of what a slow watcher, or one that comes
+        back late, cannot be told any more, it is told that it is missing: with a ``WatchGap``.
+
+        Args:
+            prefix: an empty one means every name.
+            after: the number of the last event that was seen, by this process or another; None: what happens from now on.
+            extended: tell of extensions by hand, too. Renewals by ``auto_extend`` are no events.
+            timeout: seconds until it is known where the watch begins; None: the coordinator's. Steps have none.
+
+        Raises:
+            UsageError, Unavailable, ProtocolError. Nothing was changed.
+        """
+        checked, start, wanted = self._requests.watched(prefix, after, extended)
+        if start is None:
+            start = self._ask(self._requests.newest_event, timeout)
+        return Watch(self._port, checked, start, wanted, self._requests.check)
 
     def revoke(self, name: str, slot: int | None = None, *, force: bool = False, timeout: checks.Seconds | None = None) -> int:
         """End a lease as an operator. Needs the admin role.

@@ -33,6 +33,7 @@ from cluster.ports import Env, Handle, Hello
 
 if TYPE_CHECKING:
     from cluster.client.electing import Rest
+    from cluster.client.watch import WatchCall
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class Engine(Dispatcher):
         self.sessions = Sessions(self)
         self.leases: dict[int, LeaseCore] = {}
         self.beats = Beats(self)
-        self.attempts: dict[AcquireCall | Rest, None] = {}
+        self.attempts: dict[AcquireCall | Rest | WatchCall, None] = {}
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._woken = False
         self._closing_timer: Handle | None = None

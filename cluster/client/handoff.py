@@ -26,19 +26,21 @@ class Waiter(Protocol):
 
 
 class ThreadWaiter:
-    """A blocked thread."""
+    """A blocked thread. ``done``: whether the result is there."""
 
-    __slots__ = ("_error", "_lock", "_value")
+    __slots__ = ("_error", "_lock", "_value", "done")
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
         self._lock.acquire()
         self._value: Any = None
         self._error: BaseException | None = None
+        self.done = False
 
     def finish(self, value: Any, error: BaseException | None = None) -> bool:
         self._value = value
         self._error = error
+        self.done = True
         self._lock.release()
         return True
 
@@ -53,12 +55,16 @@ class ThreadWaiter:
         while not self._lock.acquire(timeout=ALIVE_CHECK_S):
             if not alive() and not self._lock.acquire(blocking=False):
                 raise RuntimeError("the I/O thread of this coordinator has ended")
+        return self.take()
+
+    def take(self) -> Any:
+        """The result, once it is ``done``. Raises the error that was handed over."""
         if self._error is not None:
             raise self._error
         return self._value
 
     def patience(self, limit_s: float) -> bool:
-        """Block for at most ``limit_s`` seconds, for something that is only waited for out of courtesy. Whether it came."""
+        """Block for at most ``limit_s`` seconds, for something that may be waited for later or not at all. Whether it came just now."""
         return self._lock.acquire(timeout=limit_s)
 
 

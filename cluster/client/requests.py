@@ -16,6 +16,7 @@ from cluster.client.errands import AnyNodeCall, ContactCall, PlainCall, ReadCall
 from cluster.client.handoff import Waiter
 from cluster.client.port import Port
 from cluster.client.values import LeaseInfo, Row, cluster_status, group_state, leader_state, lease_page, member_infos
+from cluster.client.watched import position
 from cluster.limits import LEASES_PAGE_MAX
 from cluster.opcodes import Op
 
@@ -104,6 +105,16 @@ class Requests:
         timeout_s = self.timeout_s(timeout)
         self.check("revoke")
         return PlainCall(self._engine, f"revoke {name!r}", op, _count, timeout_s, waiter)
+
+    def watched(self, prefix: object, after: object, extended: object) -> tuple[bytes, int | None, bool]:
+        """The checked arguments of a watch."""
+        checked = checks.prefix(prefix), checks.sequence(after), checks.flag(extended, "extended")
+        self.check("watch")
+        return checked
+
+    def newest_event(self, waiter: Waiter, timeout: object) -> PlainCall:
+        op = (int(Op.WATCH), self._engine.new_id(), b"", None, False)
+        return self._read(waiter, "watch", op, timeout, position)
 
     def members(self, waiter: Waiter, timeout: object) -> PlainCall:
         return self._read(waiter, "members", (int(Op.STATUS),), timeout, member_infos)

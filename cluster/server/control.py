@@ -26,11 +26,13 @@ from cluster.server.backups import Backups
 from cluster.server.batcher import Batcher
 from cluster.server.candidates import CandidateDesk
 from cluster.server.clients import Session, Sessions
+from cluster.server.events import Events
 from cluster.server.group import GROUP_OPS, operate
 from cluster.server.records import RecordDesk
 from cluster.server.shapes import fault, is_uint
 from cluster.server.timekeeper import TimeKeeper
 from cluster.server.waiters import Waiter, WaitQueues
+from cluster.server.watches import Watches
 
 TICK_S = 0.001
 _TICK = pack([int(Op.TICK)])
@@ -49,6 +51,7 @@ class Host(Protocol):
     log: Replicator
     batcher: Batcher
     sessions: Sessions
+    events: Events
     backups: Backups
 
     def status(self) -> dict[str, Any]: ...
@@ -61,6 +64,7 @@ class Control:
         self._env = env
         self._host = host
         self._queues = WaitQueues(env, self, host.batcher.intake.waited)
+        self._watches = Watches(env, host.events, self._reply)
         self._records = RecordDesk(host, self._reply, self._after_log)
         self._candidates = CandidateDesk(host, self._after_log)
         self._revocations = 0
@@ -75,11 +79,20 @@ class Control:
     def waiter_count(self) -> int:
         return self._queues.count
 
+    @property
+    def watcher_count(self) -> int:
+        return len(self._watches)
+
+    def told(self) -> None:
+        """There are new events."""
+        self._watches.happened()
+
     def names_changed(self, names: Iterable[bytes]) -> None:
         self._queues.changed(names)
 
     def session_gone(self, session: Session) -> None:
         self._queues.drop_connection(session.number)
+        self._watches.drop_connection(session.number)
 
     def end_reign(self, refusal: bytes) -> None:
         """The waiters are told to ask the next raft leader; the answers of proposed ones come by the batcher."""
@@ -87,6 +100,7 @@ class Control:
         for waiter in self._queues.drain():
             if not waiter.proposed:
                 self._reply(waiter.conn_id, waiter.rid, refusal)
+        self._watches.end_reign(refusal)
 
     # Requests.
 
@@ -130,6 +144,8 @@ class Control:
             return self._records.write(session, rid, operation)
         if code == Op.WAIT:
             return self._wait(session, rid, operation)
+        if code == Op.WATCH:
+            return self._watches.ask(session.number, rid, operation)
         if code == Op.CANCEL:
             return self._cancel(session, operation[1])
         if code in GROUP_OPS:
@@ -222,6 +238,7 @@ class Control:
         if waiter is not None and not waiter.proposed:
             self._queues.remove(waiter)
             self._reply(waiter.conn_id, waiter.rid, answers.CANCELLED)
+        self._watches.cancel(session.number, acq_id)
         return answers.OK
 
     def alive(self, waiter: Waiter) -> bool:

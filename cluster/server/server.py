@@ -14,12 +14,13 @@ from typing import Any
 from cluster._table import LEVEL, LeaseTable
 from cluster.codec import pack, unpack
 from cluster.opcodes import Event, Op, Push, Status
-from cluster.ports import Connection, Env, Hello, Replicator, Welcome
+from cluster.ports import Connection, Env, Handle, Hello, Replicator, Welcome
 from cluster.server import answers
 from cluster.server.backups import Backups
 from cluster.server.batcher import Batcher, batch_of, header_of
 from cluster.server.clients import Sessions
 from cluster.server.control import Control
+from cluster.server.events import Events
 from cluster.server.timekeeper import TimeKeeper
 
 logger = logging.getLogger(__name__)
@@ -40,9 +41,11 @@ class Server:
         self._new_cluster_id = new_cluster_id
         self._peers_wall_s = peers_wall_s
         self.table = LeaseTable(seed=int.from_bytes(env.entropy(8), "big"))
+        self.events = Events(self.table.next_event)
         self.keeper = TimeKeeper(env.clock)
         self._opening = 0
-        self._sweep_armed = False
+        self._sweep_timer: Handle | None = None
+        self._sweep_ms = 0
         self._closed = False
         self._members_push = b""
         self._knows_cluster = False
@@ -74,11 +77,14 @@ class Server:
             self.batcher.applied(index, term, replies)
             return
         self.keeper.applied(self.table.time_ms)
+        self._keep_events(events)
         self._learn_cluster_id()
         if self.batcher.serving:
             self.batcher.applied(index, term, replies)
-            if events and self.control.wants_events:
-                self._happened(events)
+            if events:
+                self.control.told()
+                if self.control.wants_events:
+                    self._happened(events)
             self._arm_sweep()
 
     def freeze(self) -> Callable[[], bytes]:
@@ -86,6 +92,7 @@ class Server:
 
     def restore(self, state: bytes) -> None:
         self.table.restore(state)
+        self.events.begin_anew(self.table.next_event)
         self.keeper.applied(self.table.time_ms)
         self._learn_cluster_id()
 
@@ -127,6 +134,13 @@ class Server:
                 )
             logger.info("cluster.formed cluster_id=%s next_token=%d", fields[1].hex(), fields[2])
 
+    def _keep_events(self, events: bytes) -> None:
+        if self.table.cluster_id and not self._knows_cluster:
+            # A group begins, and numbers its events anew, above those of any group before it.
+            self.events.begin_anew(self.table.next_event)
+        else:
+            self.events.add(events, self.table.next_event)
+
     def _learn_cluster_id(self) -> None:
         """Every node keeps it, not only the leader that proposed it: by it a node refuses the peers of another group."""
         if not self._knows_cluster and self.table.cluster_id:
@@ -159,15 +173,18 @@ class Server:
 
     def _arm_sweep(self) -> None:
         """Expired leases are dead at once, swept or not; the sweep only frees their memory and reports them, so once a second is enough."""
-        if self._sweep_armed:
-            return
         deadline = self.table.next_deadline()
-        if deadline >= 0:
-            self._sweep_armed = True
-            self._env.call_later(max(SWEEP_INTERVAL_S, self.keeper.delay_s(deadline)), self._sweep)
+        if deadline < 0:
+            return
+        if self._sweep_timer is not None:
+            if deadline >= self._sweep_ms:
+                return
+            self._sweep_timer.cancel()
+        self._sweep_ms = deadline
+        self._sweep_timer = self._env.call_later(max(SWEEP_INTERVAL_S, self.keeper.delay_s(deadline)), self._sweep)
 
     def _sweep(self) -> None:
-        self._sweep_armed = False
+        self._sweep_timer = None
         if not self.batcher.serving or self._closed:
             return
         deadline = self.table.next_deadline()
@@ -211,6 +228,7 @@ class Server:
             "leases": self.table.lease_count,
             "sessions": self.table.session_count,
             "waiters": self.control.waiter_count,
+            "watchers": self.control.watcher_count,
             "clients": len(self.sessions),
         }
 

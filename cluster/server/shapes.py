@@ -108,6 +108,7 @@ SHAPES: dict[int, tuple[tuple[str, Check], ...]] = {
     Op.WAIT: (("wait_ms", is_uint), ("operation", lambda value: isinstance(value, list))),
     Op.CANCEL: (("acq_id", is_id),),
     Op.CANDIDATES: (("name", is_name),),
+    Op.WATCH: (("watch_id", is_id), ("prefix", is_prefix), ("after", _is_uint_or_nil), ("extended", is_bool)),
     Op.RECORD_GET: (("key", is_name),),
     Op.BACKUP: (("backup_id", is_prefix), ("offset", is_uint)),
     Op.TRANSFER: (("node_id", _is_address),),

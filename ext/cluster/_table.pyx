@@ -226,6 +226,11 @@ cdef class LeaseTable:
         return self.table.next_token
 
     @property
+    def next_event(self):
+        """The number of the next event. ``apply`` numbers its events from here on, one after the other; only INIT leaves numbers out."""
+        return self.table.next_event
+
+    @property
     def grants_from(self):
         """Nothing is granted before this cluster time; 0 if this state was never restored from a backup."""
         return self.table.grants_from

@@ -204,23 +204,44 @@ def test_leases_shows_who_holds_what(group: NodeGroup, tmp_path: Path) -> None:
         }
 
 
-def test_leases_watch_goes_on_until_interrupted(group: NodeGroup, tmp_path: Path) -> None:
-    command = ["leases", "--connect", group.endpoints, "--prefix", "watched", "--watch", "--every", "0.1", "--json"]
+def test_leases_watch_tells_what_happens_until_interrupted(group: NodeGroup, tmp_path: Path) -> None:
+    command = ["leases", "--connect", group.endpoints, "--prefix", "watched", "--watch", "--json"]
     watching = start(command, tmp_path)
     try:
         assert watching.stdout is not None
         assert json.loads(watching.stdout.readline()) == {"leases": []}
         with api.connect(group.endpoints) as coordinator:
-            lease = coordinator.acquire("watched", lease_time=5.0)
+            lease = coordinator.acquire("watched", lease_time=5.0, node_id="host-a:1")
             assert lease is not None
-            looks = iter(watching.stdout.readline, "")
-            assert any(json.loads(look)["leases"] for look in looks)
             lease.release()
-            assert any(not json.loads(look)["leases"] for look in looks)
+        granted, released = (json.loads(watching.stdout.readline()) for _ in range(2))
+        what = {"name": "watched", "slot": 0, "token": lease.token, "node_id": "host-a:1"}
+        assert granted == {"sequence": granted["sequence"], "kind": "granted", "reason": "", **what}
+        assert released == {"sequence": released["sequence"], "kind": "released", "reason": "completed", **what}
         watching.send_signal(signal.SIGINT)
         assert watching.wait(10) == 130
         assert watching.stderr is not None
         assert watching.stderr.read() == ""
+    finally:
+        watching.kill()
+        watching.communicate()
+    again = start([*command[:-1], "--after", str(granted["sequence"] - 1)], tmp_path)
+    try:
+        assert again.stdout is not None
+        text = f"watched slot=0 token={lease.token} holder=host-a:1\n"
+        assert again.stdout.readline() == f"{granted['sequence']} granted {text}"
+        assert again.stdout.readline() == f"{released['sequence']} released (completed) {text}"
+    finally:
+        again.kill()
+        again.communicate()
+
+
+def test_leases_watch_says_what_it_cannot_tell(group: NodeGroup, tmp_path: Path) -> None:
+    watching = start(["leases", "--connect", group.endpoints, "--prefix", "gap", "--watch", "--after", "5"], tmp_path)
+    try:
+        assert watching.stdout is not None
+        assert "gap: events after 5 are not known any more" in watching.stdout.readline()
+        assert watching.stdout.readline().startswith("name")
     finally:
         watching.kill()
         watching.communicate()

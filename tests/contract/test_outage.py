@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import tenure
-from tenure import Indeterminate, Unavailable
+from tenure import Indeterminate, LeaseEvent, Unavailable
 from tests.contract.conftest import FORMS
 from tests.contract.support_forms import Form, Work
 from tests.support import eventually
@@ -95,3 +95,23 @@ def test_a_killed_raft_leader_costs_no_lease_and_no_answer__A4(group: NodeGroup,
         successor = form.acquire(coordinator, name)
         assert successor.token > work.lease.token
         form.on(successor, "release")
+
+
+def test_a_watch_goes_on_over_killed_raft_leaders_without_a_gap__D9(group: NodeGroup, name: str) -> None:
+    group.start()
+    with tenure.connect(group.endpoints) as coordinator, coordinator.watch(name) as watch:
+        told, tokens = [], []
+        for _ in range(3):
+            for _ in range(2):
+                lease = coordinator.acquire(name, wait_time=0)
+                assert lease is not None
+                tokens.append(lease.token)
+                lease.release()
+            told.append(watch.next(20))
+            # What is asked for now, and was not told yet, comes from a node that has not told anything so far.
+            group.leader().kill()
+            group.start()
+        told += [watch.next(20) for _ in range(9)]
+    assert [(event.kind, event.token) for event in told if isinstance(event, LeaseEvent)] == [
+        (kind, token) for token in tokens for kind in ("granted", "released")
+    ]

@@ -14,7 +14,7 @@ from tests.table.invariants_candidates import CandidateWitness, check_rosters
 from tests.table.invariants_records import RecordWitness
 from tests.table.packing import HEADER, Unreadable, decode, decode_all
 
-GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED = range(1, 8)
+GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED, EXTENDED = range(1, 9)
 ACQUIRE, ACQUIRE_ALL, SESSION_OPEN, ELECT = 1, 2, 12, 19
 
 
@@ -71,6 +71,7 @@ class State:
             records,
             writes,
             rosters,
+            self.next_event,
         ) = state
         self.records = {row[0]: (row[1], row[2], row[3], row[4]) for row in records}
         self.writes = [(row[0], row[1], row[2]) for row in writes]
@@ -162,7 +163,7 @@ class Witness:
         answers = decode_all(replies)
         happened = decode_all(events)
         check_state(after)
-        self._check_time(after)
+        self._check_time(after, happened)
         self._check_wait(after, happened)
         self._check_answers(batch, answers, happened)
         self._check_sweep(happened, after)
@@ -176,11 +177,14 @@ class Witness:
             self._check_nothing_changed(after)
         self.before = after
 
-    def _check_time(self, after: State) -> None:
+    def _check_time(self, after: State, happened: list[Any]) -> None:
         assert after.now >= self.before.now, "I3: time went back"
         assert after.epoch >= self.before.epoch, "I3: the epoch went back"
         assert after.level >= self.before.level, "I3: the level went back"
         assert after.next_token >= self.before.next_token, "I2: the token counter went back"
+        counted = after.next_event - self.before.next_event
+        formed = after.cluster_id and not self.before.cluster_id
+        assert counted == len(happened) or (formed and counted > len(happened)), "an event without a number, or a number without an event"
 
     def _check_wait(self, after: State, happened: list[Any]) -> None:
         """A state that was restored grants nothing before the longest lease time in use until then has passed.
@@ -246,7 +250,7 @@ class Witness:
         if kind == RELEASED:
             assert token not in self.released, "I5: released twice"
             self.released.add(token)
-        elif kind != MARKED:
+        elif kind not in (MARKED, EXTENDED):
             assert kind == FREED or (kind == VACATED) == (token in self.released), "I7: the wrong name for an end"
             self.ended.add(token)
             del self.slots[place]

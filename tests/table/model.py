@@ -19,7 +19,7 @@ from tests.table.model_records import RecordRules
 from tests.table.packing import HEADER, Unreadable, decode, pack
 
 OK, HELD, NOT_HELD, SESSION_ENDED, NOT_YET, WRONG_EPOCH, INVALID, LIMIT, REVOKED = range(9)
-GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED = range(1, 8)
+GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED, EXTENDED = range(1, 9)
 LEVEL_KNOWN = 1
 
 
@@ -42,6 +42,7 @@ class Model(RecordRules, CandidateRules):
         self.leases_max, self.text_max = leases_max, text_max
         self.sessions_max, self.sweep_max = sessions_max, sweep_max
         self.level, self.epoch, self.now, self.next_token = 1, 0, 0, 1
+        self.next_event = 1
         self.cluster_id, self.grants_from, self.longest_ms = b"", 0, 0
         self.leases: list[Lease] = []
         self.sessions: dict[int, Session] = {}
@@ -134,6 +135,7 @@ class Model(RecordRules, CandidateRules):
 
     def tell(self, kind: int, lease: Lease, reason: int = 0) -> None:
         self.events.append([kind, lease.name, lease.slot, lease.token, lease.node_id, reason])
+        self.next_event += 1
 
     # Looking
 
@@ -256,7 +258,9 @@ class Model(RecordRules, CandidateRules):
         lease = self.holder(acq_id, name, token)
         if answer[0] != OK or lease is None:
             return answer
-        lease.deadline = self.extended(lease, lease_ms)
+        before, lease.deadline = lease.deadline, self.extended(lease, lease_ms)
+        if lease.deadline > before:
+            self.tell(EXTENDED, lease)
         self.longest_ms = max(self.longest_ms, lease_ms)
         return [OK, self.remaining(lease)]
 
@@ -333,6 +337,7 @@ class Model(RecordRules, CandidateRules):
         if not self.cluster_id:
             self.cluster_id = cluster_id
             self.next_token = max(self.next_token, (wall_ms // 1000) << 21)
+            self.next_event = max(self.next_event, (wall_ms // 1000) << 21)
             if self.grants_from:
                 self.wait_for_holders()
         return [OK, self.cluster_id, self.next_token]
@@ -370,7 +375,7 @@ class Model(RecordRules, CandidateRules):
         ]  # fmt: skip
         numbers = [self.level, self.epoch, self.now, self.next_token]
         head = [b"tenure table", *numbers, self.cluster_id, self.grants_from, self.longest_ms]
-        return pack([*head, sessions, leases, *self.records_state(), self.candidates_state()])
+        return pack([*head, sessions, leases, *self.records_state(), self.candidates_state(), self.next_event])
 
     def restore(self, data: bytes) -> None:
         """Only what ``snapshot`` made: nothing is checked."""
@@ -384,3 +389,4 @@ class Model(RecordRules, CandidateRules):
             self.leases.append(lease)
         self.restore_records(*state[10:13])
         self.restore_candidates(state[13])
+        self.next_event = state[14]

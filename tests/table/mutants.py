@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.table import mutants_candidates, mutants_records
-from tests.table.model import EXPIRED, HELD, NOT_HELD, OK, VACATED, Lease, Model, Terms
+from tests.table.model import EXPIRED, EXTENDED, HELD, NOT_HELD, OK, VACATED, Lease, Model, Terms
 
 
 class ExtensionShortens(Model):
@@ -37,6 +37,18 @@ class LiveAtItsDeadline(Model):
 
     def over(self) -> list[Lease]:
         return [lease for lease in super().over() if self.ends(lease) < self.now]
+
+
+class ExtensionsGoUntold(Model):
+    def tell(self, kind: int, lease: Lease, reason: int = 0) -> None:
+        if kind != EXTENDED:
+            super().tell(kind, lease, reason)
+
+
+class EventNumbersBeginAnew(Model):
+    def restore(self, data: bytes) -> None:
+        super().restore(data)
+        self.next_event = 1
 
 
 class TokenUsedAgain(Model):

@@ -13,7 +13,7 @@ from tests.table.packing import batch, decode, decode_all
 from tests.table.scripts import Machine
 
 OK, HELD, NOT_HELD, SESSION_ENDED, NOT_YET, WRONG_EPOCH, INVALID, LIMIT, REVOKED = range(9)
-GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED = range(1, 8)
+GRANTED, RELEASED, EXPIRED, MARKED, FREED, VACATED, ABANDONED, EXTENDED = range(1, 9)
 
 
 def ident(number: int) -> bytes:

@@ -287,6 +287,16 @@ def test_without_tokens_nothing_is_granted__I2(make: Callable[..., Machine]) -> 
     assert talk.state()[4] == limits.TOKEN_MAX + 1
 
 
+def test_events_are_numbered_one_after_the_other_and_the_numbers_only_rise(make: Callable[..., Machine]) -> None:
+    talk = Talk(make())
+    assert talk.state()[14] == 1
+    talk.all(acquire(b"a", 1), acquire(b"b", 1), acquire(b"a", 2), release(b"a", 1, 1))
+    assert talk.state()[14] == 4
+    # A group that begins anew, from a backup or from nothing, numbers above every earlier one's, as it does with tokens.
+    talk.all([11, ident(9), 1_000_000], acquire(b"c", 1))
+    assert talk.state()[14] == (1_000 << 21) + 1
+
+
 def test_events_and_answers_are_arrays_one_after_the_other(make: Callable[..., Machine]) -> None:
     machine = make()
     machine.apply(batch([EPOCH], 0, 1))

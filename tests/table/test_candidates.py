@@ -313,7 +313,7 @@ def test_readers_see_who_stands_at_their_time() -> None:
 
 
 def state_with(*rosters: Any) -> list[Any]:
-    return [b"tenure table", 1, 1, 5_000, 9, b"", 0, 1_000, [], [], 0, [], [], list(rosters)]
+    return [b"tenure table", 1, 1, 5_000, 9, b"", 0, 1_000, [], [], 0, [], [], list(rosters), 1]
 
 
 GOOD: list[Any] = [

@@ -10,6 +10,7 @@ from cluster import limits
 from tests.table.scripts import Machine
 from tests.table.talk import (
     ABANDONED,
+    EXTENDED,
     HELD,
     NOT_HELD,
     OK,
@@ -30,6 +31,7 @@ def test_an_extension_keeps_the_token_and_counts_from_now__I4(talk: Talk) -> Non
     talk.one(acquire(b"job", 1))
     talk.pass_time(400)
     assert talk.one(extend(b"job", 1, 1, lease_ms=2_000)) == [OK, 2_000]
+    assert talk.events == [[EXTENDED, b"job", 0, 1, b"node1", 0]]
     assert talk.one(check(b"job", 1, 1)) == [OK, 2_000]
     assert talk.one(acquire(b"job", 1))[1] == 1
 
@@ -37,6 +39,7 @@ def test_an_extension_keeps_the_token_and_counts_from_now__I4(talk: Talk) -> Non
 def test_an_extension_never_shortens__I4(talk: Talk) -> None:
     talk.one(acquire(b"job", 1, lease_ms=5_000))
     assert talk.one(extend(b"job", 1, 1, lease_ms=100)) == [OK, 5_000]
+    assert talk.events == []
 
 
 @pytest.mark.parametrize("wrong", [extend, check, release])

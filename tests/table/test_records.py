@@ -254,6 +254,7 @@ def test_records_that_cannot_be_are_refused__I6(place: int, value: Any) -> None:
         0,
         [[b"key", b"job", 3, 2, b"v"]],
         [[b"w" * 16, 3, 2]], [],
+        1,
     ]
     table = LeaseTable()
     table.restore(pack(state))
@@ -303,7 +304,7 @@ def test_records_of_a_backup_stay_with_their_fences__I10(talk: Talk) -> None:
     talk.all(put(b"bound", b"mine", 1, by=(b"job", token)), put(b"free", b"", 2))
     before = talk.state()
     talk.one([31, 0])
-    assert talk.state()[10:] == before[10:]
+    assert talk.state()[10:13] == before[10:13]
     assert talk.one(put(b"bound", b"late", 3, by=(b"job", token))) == [FENCED, b"job"]
     assert talk.one(put(b"bound", b"mine", 1, by=(b"job", token), known=0))[0] == OK
     talk.pass_time(1_000)

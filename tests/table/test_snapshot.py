@@ -38,7 +38,9 @@ def places(*names: str) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 
 
-HEAD = places("magic", "level", "epoch", "time", "next_token", "cluster_id", "grants_from", "longest")
+HEAD = places("magic", "level", "epoch", "time", "next_token", "cluster_id", "grants_from", "longest") | {
+    "next_event": 13
+}
 SESSION = places("id", "deadline", "lease_ms", "revoked", "node_id")
 LEASE = places(
     *("id", "name", "slot", "token", "granted", "deadline", "lease_ms", "min_ms", "max_leaders", "session", "flags"),
@@ -75,7 +77,7 @@ def test_a_snapshot_does_not_depend_on_seed_or_history__I6() -> None:
 
 def test_a_fresh_table_has_a_snapshot_like_any_other__I6() -> None:
     table = LeaseTable()
-    assert decode(table.snapshot())[0] == [b"tenure table", LEVEL, 0, 0, 1, b"", 0, 0, [], [], 0, [], [], []]
+    assert decode(table.snapshot())[0] == [b"tenure table", LEVEL, 0, 0, 1, b"", 0, 0, [], [], 0, [], [], [], 1]
     table.restore(table.snapshot())
     assert table.snapshot() == LeaseTable().snapshot()
 
@@ -104,6 +106,9 @@ def test_a_snapshot_is_read_in_any_width_and_written_in_the_shortest__I6() -> No
         ("longest", limits.LEASE_MAX_MS + 1),
         ("longest", 4_999),
         ("epoch", b""),
+        ("next_event", 0),
+        ("next_event", (1 << 62) + 1),
+        ("next_event", b""),
     ],
 )
 def test_an_impossible_head_is_refused(place: str, value: Any) -> None:
@@ -200,7 +205,7 @@ def test_a_lease_older_than_its_session_is_refused() -> None:
 
 
 def test_occupants_that_are_over_do_not_count__I1() -> None:
-    state = [b"tenure table", 1, 1, 5_000, 9, b"", 0, 1_000, [], [], 0, [], [], []]
+    state = [b"tenure table", 1, 1, 5_000, 9, b"", 0, 1_000, [], [], 0, [], [], [], 1]
     lease = [ident(1), b"job", 0, 1, 0, 1_000, 1_000, 0, 2, 0, 0, b"", b""]
     state[9] = [lease, [*lease[:2], 1, 2, *lease[4:]]]
     assert restored(state).lease_count == 2

@@ -216,6 +216,7 @@ cdef void init_table(Table *t, uint64_t seed) noexcept nogil:
     memset(t, 0, sizeof(Table))
     t.level = FORMAT_LEVEL
     t.next_token = 1
+    t.next_event = 1
     t.leases_max = LEASES_MAX
     t.text_max = LEASES_TEXT_MAX_BYTES
     t.sessions_max = SESSIONS_MAX

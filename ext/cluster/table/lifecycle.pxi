@@ -19,6 +19,7 @@ cdef inline void emit(Table *t, int kind, const Lease *l, int reason) noexcept n
     put_uint(b, l.token)
     put_text(b, lease_text(l) + l.name_size, l.node_size)
     put_byte(b, <uint8_t>reason)
+    t.next_event += 1
 
 
 cdef inline void hang(Table *t, uint32_t ref, uint32_t session) noexcept nogil:

@@ -32,11 +32,13 @@ cdef extern from *:
     static const uint64_t LEASES_TEXT_MAX_BYTES = (uint64_t)1 << 31;
     static const int64_t STAMP_MAX_MS = (int64_t)1 << 53;
     static const uint64_t TOKEN_MAX = ((uint64_t)1 << 53) - 1;
+    static const uint64_t EVENT_MAX = (uint64_t)1 << 62;
     static const uint64_t WALL_MAX_MS = ((uint64_t)1 << 32) * 1000 - 1;
     """
     const uint64_t LEASES_TEXT_MAX_BYTES  # names, node ids and metadata of all leases together
     const int64_t STAMP_MAX_MS   # a stamp above it is ignored, so that no sum of a time and a lease can overflow
     const uint64_t TOKEN_MAX     # 53 bits, so that every language can hold a token
+    const uint64_t EVENT_MAX     # more than will ever happen: a number above it is no number of an event
     const uint64_t WALL_MAX_MS   # the last moment whose token floor fits in 53 bits
 
 cdef enum:
@@ -100,6 +102,7 @@ cdef enum:  # events
     EVENT_FREED = 5
     EVENT_VACATED = 6
     EVENT_ABANDONED = 7
+    EVENT_EXTENDED = 8
 
 cdef enum:  # flags of a lease, as rows and snapshots show them
     FLAG_REVOKED = 1  # an operator ended it: it lives to its deadline and cannot be extended

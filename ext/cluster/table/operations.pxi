@@ -35,6 +35,7 @@ cdef void extend_or_check(Table *t, const Request *r) noexcept nogil:
         deadline = t.time_ms + <int64_t>r.lease_ms
         if deadline > l.deadline:
             l.deadline = deadline
+            emit(t, EVENT_EXTENDED, l, 0)
         note_lease_time(t, r.lease_ms)
     answer_number(t, OK, <uint64_t>(ends_at(t, l) - t.time_ms))
 
@@ -171,6 +172,8 @@ cdef void init_cluster(Table *t, const Request *r) noexcept nogil:
         memcpy(t.cluster_id, r.id.at, ID_BYTES)
         if floor > t.next_token:
             t.next_token = floor
+        if floor > t.next_event:
+            t.next_event = floor
         wait_again(t)
     answer_cluster(t)
 

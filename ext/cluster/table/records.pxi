@@ -59,6 +59,7 @@ cdef struct Table:
     int64_t time_ms
     uint64_t epoch
     uint64_t next_token
+    uint64_t next_event     # the number of the next event: each has the next one
     int64_t grants_from     # nothing is granted before this time
     uint32_t longest_ms     # the longest lease time ever in use: so long may holders from before a backup still run
     uint8_t level

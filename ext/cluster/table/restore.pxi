@@ -287,4 +287,6 @@ cdef bint load_snapshot(Loading *g) noexcept nogil:
             return False
     if g.no_memory or t.text_bytes > t.text_max or not keeps_limits(t):
         return False
-    return load_records(g) and load_writes(g) and load_rosters(g) and g.cursor.at == g.cursor.end
+    if not load_records(g) or not load_writes(g) or not load_rosters(g):
+        return False
+    return read_limited(&g.cursor, &t.next_event, EVENT_MAX) and t.next_event >= 1 and g.cursor.at == g.cursor.end

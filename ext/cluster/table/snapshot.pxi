@@ -8,7 +8,8 @@
 #      forgotten,
 #      [[key, name, version, token, value], …] by version,
 #      [[write_id, version, token], …] by version,
-#      rosters of candidates: see rostering.pxi]
+#      rosters of candidates: see rostering.pxi,
+#      next_event]
 #
 # ``cluster_id`` is empty until INIT. Sessions that are over are not in it: what hung on one stands free, with the end that it has.
 # Leases that are over and not yet swept are in it, since their expiry is still to be reported.
@@ -20,7 +21,7 @@ from libc.string cimport memcpy, memset
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef enum:
-    SNAPSHOT_ELEMENTS = 14
+    SNAPSHOT_ELEMENTS = 15
     SESSION_ELEMENTS = 5
     LEASE_ELEMENTS = 13
     RECORD_ELEMENTS = 5
@@ -244,6 +245,7 @@ cdef void write_all(
     put_list(b, t.roster_count)
     for i in range(t.roster_count):
         write_roster(t, b, rosters[i].ref)
+    put_uint(b, t.next_event)
 
 
 cdef bytes write_snapshot(const Table *t):

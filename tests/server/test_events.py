@@ -1,0 +1,215 @@
+"""Events that a node keeps, and requests that wait for them: what is missing is said, nobody is waited for, memory is bounded (D9).
+
+Knows: a node of one process, client frames, the kept events by themselves. Must not know: clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from cluster.codec import pack
+from cluster.limits import EVENTS_KEPT_MAX_BYTES, EVENTS_PAGE_MAX, WATCHERS_MAX
+from cluster.local import LocalNode
+from cluster.opcodes import Event, Op, Status
+from cluster.server import server as server_module
+from cluster.server import watches as watches_module
+from cluster.server.events import BATCH_COST_BYTES, LOOK_MAX, Events
+from tests.server.test_asking_again import on_a_node, turns
+from tests.server.test_hostile_requests import Talker, acquire
+
+pytestmark = pytest.mark.fast
+
+
+def event(name: bytes, kind: int = Event.GRANTED) -> bytes:
+    return pack([int(kind), name, 0, 7, b"host:1", 0])
+
+
+def watch(after: int | None, prefix: bytes = b"", *, watch_id: bytes = b"w" * 16, extended: bool = False) -> list[Any]:
+    return [int(Op.WATCH), watch_id, prefix, after, extended]
+
+
+def release(acq_id: bytes, token: int, name: bytes = b"job") -> list[Any]:
+    return [int(Op.RELEASE), acq_id, name, token, 1]
+
+
+# What is kept.
+
+
+def test_pages_are_told_by_number_and_prefix_whatever_batches_they_came_in() -> None:
+    events = Events(10)
+    events.add(event(b"a/1") + event(b"b/1"), 12)
+    events.add(b"", 12)
+    events.add(event(b"a/2"), 13)
+    events.add(event(b"a/2", Event.EXTENDED) + event(b"b/2"), 15)
+    assert [row[0] for row in events.page(9, b"", extended=True).rows] == [10, 11, 12, 13, 14]
+    first, last, rows = events.page(10, b"a/", extended=False)
+    assert (first, last, [row[:3] for row in rows]) == (11, 14, [[12, 1, b"a/2"]])
+    assert events.page(14, b"", extended=False) == (15, 14, [])
+
+
+def test_what_is_not_known_shows_in_where_a_page_begins() -> None:
+    events = Events(10)
+    events.add(event(b"a"), 11)
+    assert events.page(9, b"", extended=False).first == 10
+    assert events.page(8, b"", extended=False).first == 10
+    assert events.page(10, b"", extended=False)[:2] == (11, 10)
+    assert events.page(11, b"", extended=False)[:2] == (11, 10), "a number that was never given"
+    events.begin_anew(500)
+    assert events.page(10, b"", extended=False) == (500, 499, [])
+    assert events.size == 0
+
+
+def test_the_oldest_are_let_go_when_there_are_too_many_bytes() -> None:
+    events = Events(1)
+    data = event(b"n" * 255) * 40
+    room = EVENTS_KEPT_MAX_BYTES // (len(data) + BATCH_COST_BYTES)
+    for _ in range(room):
+        events.add(data, events.next + 40)
+    assert (events.first, events.size <= EVENTS_KEPT_MAX_BYTES) == (1, True)
+    for number in range(3 * room):
+        events.add(data, events.next + 40)
+        assert events.size <= EVENTS_KEPT_MAX_BYTES, number
+    assert events.first > events.next - 40 * room
+    assert events.page(0, b"", extended=False).first == events.first
+    assert events.page(events.next - 2, b"", extended=False).rows[0][0] == events.next - 1
+    # One batch that is larger than all that is kept leaves nothing, and says so.
+    events.add(data * (EVENTS_KEPT_MAX_BYTES // len(data) + 1), events.next + 7)
+    assert (events.size, events.first) == (0, events.next)
+
+
+def test_a_page_and_a_look_have_an_end() -> None:
+    events = Events(1)
+    events.add(event(b"a") * (LOOK_MAX + 10), LOOK_MAX + 11)
+    page = events.page(0, b"a", extended=False)
+    assert (page.last, len(page.rows)) == (EVENTS_PAGE_MAX, EVENTS_PAGE_MAX)
+    assert events.page(0, b"b", extended=False) == (1, LOOK_MAX, [])
+    assert events.page(LOOK_MAX, b"b", extended=False) == (LOOK_MAX + 1, LOOK_MAX + 10, [])
+
+
+# Who waits for it.
+
+
+async def answered(talker: Talker, rid: int) -> list[Any]:
+    for _ in range(5000):
+        if rid in talker.answers:
+            return talker.answers[rid]
+        await asyncio.sleep(0)
+    raise AssertionError(f"no answer to {rid}")
+
+
+def test_a_watch_waits_for_what_it_asked_for_and_misses_nothing_in_between__D9() -> None:
+    async def story(node: LocalNode) -> None:
+        watcher, holder = await Talker().open(node, b"W" * 16), await Talker().open(node, b"H" * 16)
+        status, first, last, rows = await watcher.ask(watch(None))
+        assert (status, first, rows) == (Status.OK, last + 1, [])
+        # Between two requests.
+        token = (await holder.ask(acquire(b"h" * 16)))[1]
+        await holder.ask(acquire(b"h" * 16, name=b"other"))
+        _, first, seen, rows = await watcher.ask(watch(last, b"job"))
+        assert (first, [row[1:5] for row in rows]) == (last + 1, [[1, b"job", 0, token]])
+        (rid,) = watcher.send(watch(seen, b"job"))
+        await turns()
+        assert (rid in watcher.answers, node.server.status()["watchers"]) == (False, 1)
+        await holder.ask(acquire(b"h" * 16, name=b"nothing of interest"[:7]))
+        await turns()
+        assert rid not in watcher.answers
+        await holder.ask(release(b"h" * 16, token))
+        _, first, _, rows = await answered(watcher, rid)
+        assert (first > seen, [row[1:3] for row in rows]) == (True, [[Event.RELEASED, b"job"]])
+        assert node.server.status()["watchers"] == 0
+
+    on_a_node(story)
+
+
+def test_an_expiry_is_told_soon_however_long_the_leases_before_it_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "SWEEP_INTERVAL_S", 0.05)
+
+    async def story(node: LocalNode) -> None:
+        talker = await Talker().open(node, b"W" * 16)
+        await talker.ask(acquire(b"h" * 16))
+        last = (await talker.ask(watch(None)))[2]
+        await talker.ask([int(Op.ACQUIRE), b"s" * 16, b"short", 100, 1, 0, 0, b"test:1", b""])
+        (rid,) = talker.send(watch(last + 1))
+        began = time.monotonic()
+        while rid not in talker.answers:
+            assert time.monotonic() - began < 30, "it waits for the end of the longer lease"
+            await asyncio.sleep(0)
+        assert [row[1:3] for row in talker.answers[rid][3]] == [[Event.EXPIRED, b"short"]]
+
+    on_a_node(story)
+
+
+def test_whoever_ceases_to_wait_leaves_nothing() -> None:
+    async def story(node: LocalNode) -> None:
+        watcher = await Talker().open(node, b"W" * 16)
+        last = (await watcher.ask(watch(None)))[2]
+        one, two = watcher.send(watch(last, watch_id=b"1" * 16), watch(last, watch_id=b"2" * 16))
+        refused = await watcher.ask(watch(last, watch_id=b"2" * 16))
+        assert refused[0] == Status.BAD_REQUEST
+        assert await watcher.ask([int(Op.CANCEL), b"1" * 16]) == [Status.OK]
+        assert (await answered(watcher, one), two in watcher.answers) == ([Status.CANCELLED], False)
+        watcher.connection.close("gone")
+        await turns()
+        assert node.server.status()["watchers"] == 0
+
+    on_a_node(story)
+
+
+def test_watchers_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert WATCHERS_MAX > 3
+    monkeypatch.setattr(watches_module, "WATCHERS_MAX", 3)
+
+    async def story(node: LocalNode) -> None:
+        watcher = await Talker().open(node, b"W" * 16)
+        last = (await watcher.ask(watch(None)))[2]
+        watcher.send(*(watch(last, watch_id=bytes([number]) * 16) for number in range(3)))
+        assert await watcher.ask(watch(last)) == [Status.OVERLOADED, "WATCHERS_MAX"]
+        await watcher.ask([int(Op.CANCEL), bytes([1]) * 16])
+        (rid,) = watcher.send(watch(last))
+        await turns()
+        assert (rid in watcher.answers, node.server.status()["watchers"]) == (False, 3)
+
+    on_a_node(story)
+
+
+def test_the_end_of_a_reign_sends_watchers_to_the_next_raft_leader() -> None:
+    async def story(node: LocalNode) -> None:
+        watcher = await Talker().open(node, b"W" * 16)
+        last = (await watcher.ask(watch(None)))[2]
+        (rid,) = watcher.send(watch(last))
+        await turns()
+        node.server.role_changed(False, 2, "elsewhere:1")
+        assert (await answered(watcher, rid))[:2] == [Status.NOT_LEADER, "elsewhere:1"]
+
+    on_a_node(story)
+
+
+def test_a_snapshot_in_place_of_the_log_is_a_gap_and_no_silence() -> None:
+    async def story(node: LocalNode) -> None:
+        talker = await Talker().open(node, b"W" * 16)
+        last = (await talker.ask(watch(None)))[2]
+        await talker.ask(acquire(b"h" * 16))
+        await talker.ask(acquire(b"h" * 16, name=b"other"))
+        node.server.restore(node.server.table.snapshot())
+        assert await talker.ask(watch(last)) == [Status.OK, last + 3, last + 2, []]
+        # Who had seen all of it has missed nothing.
+        (rid,) = talker.send(watch(last + 2))
+        await turns()
+        assert rid not in talker.answers
+
+    on_a_node(story)
+
+
+def test_a_group_that_forms_anew_numbers_above_and_says_that_there_was_something_before() -> None:
+    async def story(node: LocalNode) -> None:
+        talker = await Talker().open(node, b"W" * 16)
+        last = (await talker.ask(watch(None)))[2]
+        assert last > 1 << 50
+        assert await talker.ask(watch(0)) == [Status.OK, last + 1, last, []]
+        assert await talker.ask(watch(last + 9)) == [Status.OK, last + 1, last, []]
+
+    on_a_node(story)
