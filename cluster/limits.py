@@ -30,6 +30,9 @@ STAMP_MAX_MS: Final = 1 << 53
 TOKEN_MAX: Final = (1 << 53) - 1
 WALL_MAX_MS: Final = (1 << 32) * 1000 - 1
 
+# Of clients: a part of the metadata.
+WORKER_VERSION_MAX_BYTES: Final = 64
+
 # Of one node.
 FRAME_MAX_BYTES: Final = 1 << 20
 # A page of leases, or all holders of one name, with the longest metadata.

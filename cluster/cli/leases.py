@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from cluster.client import Coordinator, LeaseEvent, WatchGap
 
 DESCRIPTION = """
-List the live leases: name, slot, holder, token, and how long each would last without a renewal. A snapshot for people: never
+List the live leases: name, slot, holder, token, how long each would last without a renewal, and which release of
+its program the holder says it runs. A snapshot for people: never
 decide by it whether to run.
 """
 EXAMPLE = """
@@ -67,10 +68,10 @@ def _show(coordinator: Coordinator, args: argparse.Namespace) -> None:
         emit_json({"leases": plain(found)})
         return
     rows: list[tuple[Any, ...]] = [
-        (lease.name, lease.slot, lease.node_id, lease.token, duration(lease.expires_in), duration(lease.age))
+        (lease.name, lease.slot, lease.node_id, lease.token, duration(lease.expires_in), duration(lease.age), lease.worker_version or "-")
         for lease in found
     ]
-    text = table(("name", "slot", "holder", "token", "expires in", "held for"), rows)
+    text = table(("name", "slot", "holder", "token", "expires in", "held for", "version"), rows)
     emit(text + f"{len(rows)} lease{'' if len(rows) == 1 else 's'}\n")
 
 

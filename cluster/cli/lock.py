@@ -54,6 +54,7 @@ OPTIONS = (
     ),
     Option("--wait", "seconds to stand in line for the name; 0 is one attempt", seconds(0, WAIT_MAX_S), 0.0, metavar="S"),
     Option("--max-leaders", "how many may hold the name at the same time", count(1, 1024), 1, metavar="N"),
+    Option("--worker-version", "which release of COMMAND this is, for people: shown by leases", str, None, metavar="TEXT"),
     Option("--grace", "seconds between TERM and KILL when COMMAND has to end", seconds(0, 3600), 10.0, metavar="S"),
 )
 _PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH)
@@ -71,6 +72,8 @@ def execute(args: argparse.Namespace) -> int:
     from cluster.client import checks
 
     checks.name(args.name)
+    if args.worker_version is not None:
+        checks.worker_version(args.worker_version)
     if not args.rest:
         raise UsageError("there is no command to run", f"write it after --: lock {args.name} … -- COMMAND")
     if shutil.which(args.rest[0]) is None:
@@ -81,6 +84,7 @@ def execute(args: argparse.Namespace) -> int:
 
 async def _lock(args: argparse.Namespace) -> int:
     from cluster.cli.door import open_coordinator_async
+    from cluster.client.values import WORKER_VERSION
 
     signals = _listen()
     opening = asyncio.ensure_future(open_coordinator_async(args))
@@ -96,6 +100,7 @@ async def _lock(args: argparse.Namespace) -> int:
                 wait_time=args.wait,
                 max_leaders=args.max_leaders,
                 auto_extend=True,
+                metadata=None if args.worker_version is None else {WORKER_VERSION: args.worker_version},
             )
         )
         number = await _first(acquiring, signals)

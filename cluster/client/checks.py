@@ -25,6 +25,7 @@ from cluster.limits import (
     RECORD_VALUE_MAX_BYTES,
     TOKEN_MAX,
     WAIT_MAX_S,
+    WORKER_VERSION_MAX_BYTES,
 )
 
 Seconds = float | timedelta
@@ -174,6 +175,17 @@ def node_id(value: object) -> bytes:
     if not 1 <= len(data) <= NODE_ID_MAX_BYTES or not value.isprintable():
         raise UsageError(f"node_id {_short(value)} is not valid", f"use 1 to {NODE_ID_MAX_BYTES} bytes of printable text")
     return data
+
+
+def worker_version(value: object) -> str:
+    """Which release of the program asks, for people."""
+    if not isinstance(value, str):
+        raise UsageError(f"worker_version must be a str, not {type(value).__name__}", 'for example "1.4.2"')
+    if not 1 <= len(value.encode("utf-8", "replace")) <= WORKER_VERSION_MAX_BYTES or not value.isprintable():
+        raise UsageError(
+            f"worker_version {_short(value)} is not valid", f"use 1 to {WORKER_VERSION_MAX_BYTES} bytes of printable text"
+        )
+    return value
 
 
 def record_value(value: object) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from cluster.client.checks import read_metadata
 from cluster.opcodes import RowFlag
@@ -80,6 +80,10 @@ class LeaderGroupState:
     waiters: int
 
 
+WORKER_VERSION: Final = "worker_version"
+"""Under which name the metadata of leases and candidates says which release of the program asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseInfo:
     """One live lease. Durations in seconds of cluster time; ``session`` 0: it is not auto-extended."""
@@ -95,6 +99,12 @@ class LeaseInfo:
     session: int
     revoked: bool
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def worker_version(self) -> str | None:
+        """Which release of its program the holder runs; None: it does not say."""
+        version = self.metadata.get(WORKER_VERSION)
+        return version if isinstance(version, str) else None
 
 
 @dataclass(frozen=True, slots=True)

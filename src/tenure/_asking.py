@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from cluster.client import Coordinator, LeaderGroupState, LeaderState, checks
+from cluster.client.values import WORKER_VERSION
 from cluster.errors import UsageError
 from tenure._engine import Run
 from tenure._history import History
@@ -101,6 +102,7 @@ class Asking(Generic[Opt]):
             "min_lease_time": options.min_lease_time,
             "auto_extend": options.auto_extend,
             "node_id": node_id() if callable(node_id) else node_id,
+            "metadata": None if options.worker_version is None else {WORKER_VERSION: options.worker_version},
         }
 
     def _shown(self, name: str, state: LeaderState) -> LeaderState:

@@ -39,7 +39,7 @@ class AsyncLeaderLatch(AsyncOne):
 
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect``, ``tenure.local``, or their twins in ``tenure.aio``.
-        options: of them ``lease_time``, ``min_lease_time`` and ``node_id`` count. A latch waits for as long as it takes.
+        options: of them ``lease_time``, ``min_lease_time``, ``node_id`` and ``worker_version`` count. It waits for as long as it takes.
         on_elected: called with the lease when it leads; a function or a coroutine function. What it raises is logged.
         on_lost: called with the same lease when it leads no more: the lease is lost, or the latch is closed. Where nobody else can be
             granted the name before it is given back (a close, a revocation), it is given back after this has returned.

@@ -39,6 +39,8 @@ class ElectionOptions:
         auto_extend: renew the lease for as long as the action runs.
         on_lost: what happens to a running action whose lease is lost. ``"cancel"``: it is cancelled (the default of the asyncio
             and future forms, refused by the others); ``"signal"``: only ``lease.lost`` is set. None: the elector's default.
+        worker_version: which release of your program asks, 1 to 64 bytes of printable text: kept with the lease, and shown by
+            ``coordinator.leases`` and the command ``leases``. Nothing is decided by it.
 
     Raises:
         UsageError: naming the field, the value and the unit.
@@ -53,6 +55,7 @@ class ElectionOptions:
     min_lease_time: float | timedelta = 0.0
     auto_extend: bool = False
     on_lost: OnLost | None = None
+    worker_version: str | None = None
 
     def __post_init__(self) -> None:
         _settle(self)
@@ -79,6 +82,7 @@ class GroupElectionOptions:
     min_lease_time: float | timedelta = 0.0
     auto_extend: bool = False
     on_lost: OnLost | None = None
+    worker_version: str | None = None
 
     def __post_init__(self) -> None:
         checks.max_leaders(self.max_leaders)
@@ -102,6 +106,8 @@ def _settle(options: AnyOptions) -> None:
         )
     if options.node_id is not None and not callable(options.node_id):
         checks.node_id(options.node_id)
+    if options.worker_version is not None:
+        checks.worker_version(options.worker_version)
     checks.flag(options.auto_extend, "auto_extend")
     if options.on_lost not in (None, "cancel", "signal"):
         raise UsageError(f"on_lost={options.on_lost!r} is not known", 'give "cancel", "signal" or None')

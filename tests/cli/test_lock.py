@@ -24,9 +24,9 @@ STUBBORN = (sys.executable, str(Path(__file__).with_name("program_stubborn.py"))
 
 
 @pytest.fixture(scope="module")
-def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGroup]:
-    with NodeGroup(tmp_path_factory.mktemp("group")) as group:
-        yield group
+def group(tenure_group: NodeGroup) -> NodeGroup:
+    tenure_group.start()
+    return tenure_group
 
 
 class Locks:
@@ -82,6 +82,13 @@ def test_the_command_runs_with_name_token_and_slot_and_its_status_comes_back(loc
     assert (name, slot) == ("env", "0")
     assert int(later) > int(token)
     assert first.stderr == second.stderr == ""
+
+
+def test_the_version_of_the_command_is_shown_with_the_lease(locks: Locks, coordinator: api.Coordinator) -> None:
+    locks.start("versioned", "--worker-version", "1.4.2", "--", "sleep", "60")
+    eventually(lambda: [lease.worker_version for lease in coordinator.leases("versioned")] == ["1.4.2"], 20.0)
+    refused = locks.run("versioned", "--worker-version", "x" * 65, "--", "true")
+    assert (refused.returncode, "worker_version" in refused.stderr) == (2, True)
 
 
 def test_the_lease_is_extended_for_as_long_as_the_command_runs(locks: Locks, coordinator: api.Coordinator) -> None:

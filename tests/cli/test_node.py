@@ -187,7 +187,9 @@ def test_status_shows_members_leader_and_quorum(group: NodeGroup, tmp_path: Path
 
 def test_leases_shows_who_holds_what(group: NodeGroup, tmp_path: Path) -> None:
     with api.connect(group.endpoints) as coordinator:
-        lease = coordinator.acquire("nightly/a", lease_time=100.0, node_id="host-a:1")
+        lease = coordinator.acquire(
+            "nightly/a", lease_time=100.0, node_id="host-a:1", metadata={"worker_version": "1.4.2"}
+        )
         other = coordinator.acquire("weekly", lease_time=100.0)
         assert lease is not None
         assert other is not None
@@ -196,6 +198,7 @@ def test_leases_shows_who_holds_what(group: NodeGroup, tmp_path: Path) -> None:
         head, row, foot = text.stdout.splitlines()
         assert head.split()[:4] == ["name", "slot", "holder", "token"]
         assert row.split()[:4] == ["nightly/a", "0", "host-a:1", str(lease.token)]
+        assert (head.split()[-1], row.split()[-1]) == ("version", "1.4.2")
         assert foot == "1 lease"
         found = json.loads(tenure(["leases", "--connect", group.endpoints, "--json"], tmp_path).stdout)["leases"]
         assert {(each["name"], each["token"]) for each in found} >= {

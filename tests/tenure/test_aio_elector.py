@@ -47,7 +47,7 @@ def test_arguments_go_to_the_action_and_options_to_the_acquisition() -> None:
 
     assert asyncio.run(elector.run_if_leader("job", action, 1, name=2, action=3)) == ((1,), {"name": 2, "action": 3})
     expected = {"wait_time": 1.0, "lease_time": 60.0, "min_lease_time": 2.0, "auto_extend": True}
-    assert coordinator.acquired == [{**expected, "node_id": "me", "max_leaders": 1}]
+    assert coordinator.acquired == [{**expected, "node_id": "me", "max_leaders": 1, "metadata": None}]
 
 
 def test_every_ending_is_told_and_released_by_its_name__rules_1_to_4() -> None:

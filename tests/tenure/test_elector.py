@@ -62,7 +62,7 @@ def test_arguments_go_to_the_action_and_options_to_the_acquisition() -> None:
     # Also names that ``run_if_leader`` itself uses for its parameters.
     assert elector.run_if_leader("job", action, 1, 2, name=3, action=4) == ((1, 2), {"name": 3, "action": 4})
     expected = {"wait_time": 1.0, "lease_time": 60.0, "min_lease_time": 2.0, "auto_extend": True}
-    assert coordinator.acquired == [{**expected, "node_id": "me", "max_leaders": 1}]
+    assert coordinator.acquired == [{**expected, "node_id": "me", "max_leaders": 1, "metadata": None}]
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,28 @@ def test_a_composed_identity_needs_parts_that_can_be_said() -> None:
             identity.composed(*parts)
 
 
+@pytest.mark.parametrize("kind", EVERY)
+def test_the_workers_version_is_kept_with_the_lease_and_shown(kind: Any, tenure_local: Coordinator) -> None:
+    def shown() -> list[str | None]:
+        return [lease.worker_version for lease in tenure_local.leases("job")]
+
+    async def shown_async() -> list[str | None]:
+        return shown()
+
+    look = shown if kind in BLOCKING else shown_async
+    options = GroupElectionOptions if kind in GROUPS else ElectionOptions
+    outcomes = []
+    for version in (None, "1.4.2"):
+        outcome = kind(tenure_local, options(worker_version=version)).run_if_leader("job", look)
+        outcomes.append(outcome if kind in BLOCKING else asyncio.run(_waited(outcome)))
+    assert outcomes == [[None], ["1.4.2"]]
+
+
+def test_a_version_that_is_no_text_is_not_shown(tenure_local: Coordinator) -> None:
+    tenure_local.acquire("job", metadata={"worker_version": 7})
+    assert [lease.worker_version for lease in tenure_local.leases()] == [None]
+
+
 def test_two_electors_with_one_node_id_are_two_contenders__C7(tenure_local: Coordinator) -> None:
     one, other = (LeaderElector(tenure_local, ElectionOptions(node_id="me", wait_time=0)) for _ in range(2))
     with one.leading("job"):

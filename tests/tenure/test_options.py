@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cluster.errors import UsageError
+from cluster.limits import WORKER_VERSION_MAX_BYTES
 from tenure import AsyncLeaderElector, AsyncLeaderGroupElector, LeaderElector, LeaderGroupElector
 from tenure.options import ElectionOptions
 
@@ -25,6 +26,7 @@ def test_the_defaults_are_the_contract() -> None:
         "min_lease_time": 0.0,
         "auto_extend": False,
         "on_lost": None,
+        "worker_version": None,
     }
 
 
@@ -58,6 +60,10 @@ def test_durations_are_seconds_whatever_they_were_written_as() -> None:
         ("node_id", 7, "node_id"),
         ("auto_extend", 1, "auto_extend"),
         ("on_lost", "ignore", "on_lost='ignore'"),
+        ("worker_version", "", "worker_version"),
+        ("worker_version", "x" * (WORKER_VERSION_MAX_BYTES + 1), "1 to 64 bytes"),
+        ("worker_version", "1.4\n2", "worker_version"),
+        ("worker_version", 1.4, "must be a str, not float"),
     ],
 )
 def test_a_value_out_of_range_is_refused_with_its_field_and_unit__B6(field: str, value: Any, shown: str) -> None:
@@ -70,6 +76,7 @@ def test_a_value_out_of_range_is_refused_with_its_field_and_unit__B6(field: str,
 def test_the_ends_of_the_ranges_are_allowed() -> None:
     ElectionOptions(wait_time=0, lease_time=0.1, min_lease_time=0.1)
     ElectionOptions(lease_time=timedelta(days=7), min_lease_time=timedelta(days=7), node_id="x" * 255)
+    ElectionOptions(worker_version="x" * WORKER_VERSION_MAX_BYTES)
 
 
 def test_options_cannot_be_changed() -> None:
