@@ -15,16 +15,16 @@ import tenure
 CHILD_LIVES_S = 60
 
 
-def take_seat(socket_path: str, listen: str, data_dir: str) -> tenure.Coordinator:
-    return tenure.join_or_connect(socket_path, listen, single=True, data_dir=data_dir)
+def take_seat(socket_path: str, listen: str, data_dir: str, peers: str = "") -> tenure.Coordinator:
+    return tenure.join_or_connect(socket_path, listen, peers, single=not peers, data_dir=data_dir)
 
 
 def say(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-def main(socket_path: str, listen: str, data_dir: str, mode: str) -> None:
-    coordinator = take_seat(socket_path, listen, data_dir)
+def main(socket_path: str, listen: str, data_dir: str, mode: str, peers: str = "") -> None:
+    coordinator = take_seat(socket_path, listen, data_dir, peers)
     if mode == "fork":
         # From 3.12 on Python warns of what this test is about.
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -22,6 +22,7 @@ from cluster.env import boot_clock
 from tests.house import ROOT
 from tests.support import eventually
 from tests.support_cluster import free_ports
+from tests.system.program_seat import take_seat
 
 # Promised are two seconds; a machine that is busy with other tests gets more.
 BACK_WITHIN_S = 8.0
@@ -35,14 +36,14 @@ class Site:
         self.socket = directory / "node.sock"
         (port,) = free_ports(1)
         self.listen = f"127.0.0.1:{port}"
+        self.peers = ""
         self.processes: list[subprocess.Popen[str]] = []
         self.said: dict[str, str] = {}
 
     @contextlib.contextmanager
     def seat(self) -> Iterator[tenure.Coordinator]:
         """A seat of this process."""
-        data_dir = str(self.directory / "data")
-        coordinator = tenure.join_or_connect(self.socket, self.listen, single=True, data_dir=data_dir)
+        coordinator = take_seat(str(self.socket), self.listen, str(self.directory / "data"), self.peers)
         yield coordinator
         coordinator.close(limit=0)
 
@@ -51,7 +52,12 @@ class Site:
 
     def start(self, mode: str = "plain") -> subprocess.Popen[str]:
         """A process that has taken its seat."""
-        arguments = [str(self.socket), self.listen, str(self.directory / "data"), mode]
+        process = self.begin(mode)
+        self.wait_seated(process, mode)
+        return process
+
+    def begin(self, mode: str = "plain") -> subprocess.Popen[str]:
+        arguments = [str(self.socket), self.listen, str(self.directory / "data"), mode, self.peers]
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.system.program_seat", *arguments],
             cwd=ROOT,
@@ -60,27 +66,39 @@ class Site:
             text=True,
         )
         self.processes.append(process)
+        return process
+
+    def wait_seated(self, process: subprocess.Popen[str], mode: str = "plain") -> None:
         assert process.stdout is not None
         self.said = {}
         while not {"seated", *(["child"] if mode == "fork" else [])} <= set(self.said):
             word, _, rest = process.stdout.readline().strip().partition(" ")
             assert word, "it has ended"
             self.said[word] = rest
-        return process
+
+    def close(self) -> None:
+        if "child" in self.said:
+            os.kill(int(self.said["child"]), signal.SIGKILL)
+        for process in self.processes:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
 
 
 @pytest.fixture
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    made = Site(tmp_path_factory.mktemp("seats"))
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Site]]:
+    """Three, as if each were a machine of its own."""
+    made = [Site(tmp_path_factory.mktemp("seats")) for _ in range(3)]
     yield made
-    if "child" in made.said:
-        os.kill(int(made.said["child"]), signal.SIGKILL)
-    for process in made.processes:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+    for site in made:
+        site.close()
+
+
+@pytest.fixture
+def site(sites: list[Site]) -> Site:
+    return sites[0]
 
 
 def test_a_sibling_takes_over_and_what_it_holds_lives_on(site: Site) -> None:
@@ -103,6 +121,27 @@ def test_a_sibling_takes_over_and_what_it_holds_lives_on(site: Site) -> None:
         later = coordinator.acquire("plain", lease_time=30)
         assert later is not None
         assert later.token > plain.token
+
+
+def test_a_group_of_machines_serves_on_while_one_of_them_changes_its_node(sites: list[Site]) -> None:
+    for site in sites:
+        site.peers = ",".join(each.listen for each in sites)
+    begun = [(site, site.begin()) for site in sites]
+    for site, process in begun:
+        site.wait_seated(process)
+    with sites[0].seat() as coordinator:
+        held = coordinator.acquire("held", lease_time=60, auto_extend=True)
+        assert held is not None
+        begun[0][1].kill()
+        assert isinstance(held.extend(120), tenure.Extended)
+        eventually(lambda: sites[0].node() == os.getpid(), BACK_WITHIN_S)
+        eventually(lambda: _all_connected(coordinator), BACK_WITHIN_S, "three members again")
+        assert held.confidence == "held"
+
+
+def _all_connected(coordinator: tenure.Coordinator) -> bool:
+    status = coordinator.status()
+    return len(status.members) == 3 and all(member["connected"] for member in status.members)
 
 
 def test_a_node_that_is_closed_hands_over_to_who_is_there(site: Site) -> None:
