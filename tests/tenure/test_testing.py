@@ -88,6 +88,29 @@ def test_a_lease_is_lost_on_command_and_its_name_is_free(real_time: bool) -> Non
     coordinator.close(limit=0)
 
 
+@pytest.mark.parametrize("real_time", [False, True])
+def test_who_stands_in_line_is_granted_what_was_lost_and_keeps_it(real_time: bool) -> None:
+    coordinator = FakeCoordinator(real_time=real_time)
+    coordinator.acquire("job", lease_time=60)
+    granted: list[Any] = []
+    waiting = in_thread(granted, lambda: coordinator.acquire("job", wait_time=600))
+    eventually(lambda: coordinator.state("job").waiters == 1)
+    assert coordinator.lose("job") == 1
+    waiting.join()
+    assert granted[0].confidence == "held"
+    assert coordinator.acquire("job") is None
+    coordinator.close(limit=0)
+
+
+def test_one_lease_of_a_set_is_lost_and_the_others_stay(tenure_fake: FakeCoordinator) -> None:
+    taken = tenure_fake.acquire_all(["a", "b"], lease_time=60)
+    assert taken is not None
+    assert tenure_fake.lose("a") == 1
+    assert [lease.confidence for lease in taken] == ["lost", "held"]
+    assert tenure_fake.acquire("a") is not None
+    assert tenure_fake.acquire("b") is None
+
+
 def test_an_action_is_cancelled_when_its_lease_is_lost(tenure_fake: FakeCoordinator) -> None:
     async def main() -> Any:
         started = asyncio.Event()
