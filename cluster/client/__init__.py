@@ -1,6 +1,7 @@
 """The client: coordinators, leases, and the way to the raft leader."""
 
 from cluster.client.aio import AsyncCoordinator
+from cluster.client.candidacy import Candidacy
 from cluster.client.candidates import CandidateInfo, Candidates
 from cluster.client.connecting import connect, connect_async
 from cluster.client.coordinator import Coordinator
@@ -32,6 +33,7 @@ __all__ = [
     "AsyncLeaseSet",
     "AsyncRecords",
     "AsyncWatch",
+    "Candidacy",
     "CandidateInfo",
     "Candidates",
     "ClusterStatus",

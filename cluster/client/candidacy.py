@@ -59,15 +59,33 @@ class BeatCall(Call):
 
 
 class GoneCall(Call):
-    """Takes one registration back, for nobody who waits."""
+    """Takes one registration back, for nobody who waits. Listed in ``leaving`` while it is under way."""
 
     background = True
 
-    def __init__(self, name: bytes, node_id: bytes) -> None:
-        self._op = (int(Op.CANDIDATE_UNREGISTER), name, node_id)
+    def __init__(self, key: tuple[bytes, bytes], leaving: dict[tuple[bytes, bytes], GoneCall]) -> None:
+        self._key = key
+        self._leaving = leaving
 
     def operation(self, now: float) -> Sequence[Any]:
-        return self._op
+        return (int(Op.CANDIDATE_UNREGISTER), *self._key)
+
+    def answered(self, answer: Answer, base: float) -> None:
+        self._settled()
+
+    def broken(self) -> None:
+        self._settled()
+
+    def overdue(self, unknown: bool) -> float | None:
+        self._settled()
+        return None
+
+    def stopped(self) -> None:
+        self._settled()
+
+    def _settled(self) -> None:
+        if self._leaving.get(self._key) is self:
+            del self._leaving[self._key]
 
 
 class Beat:
@@ -81,7 +99,7 @@ class Beat:
         self.words = words
         self.ttl_ms = ttl_ms
         self.users = 0
-        self.registered = True
+        self.registered = False
         self.ended = False
 
     def rest(self) -> None:
@@ -100,10 +118,7 @@ class Beat:
     def answered(self, answer: Answer) -> None:
         self._call = None
         if answer[0] == Status.NOT_HELD and self.registered:
-            # It ran out, as after a long outage: it stands anew, with nothing counted.
-            logger.warning("candidate.lapsed name=%s node_id=%s", self.name.decode("ascii"), self.shown)
-            self.registered = False
-            self._renew()
+            self.lapsed()
             return
         self.registered = answer[0] == Status.OK
         if not self.registered:
@@ -111,6 +126,21 @@ class Beat:
                 "candidate.refused name=%s node_id=%s answer=%s", self.name.decode("ascii"), self.shown, answer
             )
         self.rest()
+
+    def began(self) -> None:
+        """It was registered by who asked for it."""
+        self.registered = True
+        if self._call is None:
+            self.rest()
+
+    def lapsed(self) -> None:
+        """It ran out, as after a long outage: it stands anew, with nothing counted."""
+        if self.registered and self._call is None:
+            logger.warning("candidate.lapsed name=%s node_id=%s", self.name.decode("ascii"), self.shown)
+            self.registered = False
+            if self._timer is not None:
+                self._timer.cancel()
+            self._renew()
 
     @property
     def shown(self) -> str:
@@ -132,19 +162,22 @@ class Beats:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._all: dict[tuple[bytes, bytes], Beat] = {}
+        self._leaving: dict[tuple[bytes, bytes], GoneCall] = {}
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def adopt(self, name: bytes, words: Words, ttl_ms: int) -> Beat:
-        """It was just registered with these words, by one more user."""
+    def join(self, name: bytes, words: Words, ttl_ms: int) -> Beat:
+        """One more user, who registers it now. What is under way to take an earlier registration back must not take this one."""
         key = (name, words.node_id)
+        leaving = self._leaving.pop(key, None)
+        if leaving is not None:
+            self._engine.withdraw(leaving)
         beat = self._all.get(key)
         if beat is None:
             beat = self._all[key] = Beat(self._engine, name, words, ttl_ms)
-        beat.words, beat.ttl_ms, beat.registered = words, ttl_ms, True
+        beat.words, beat.ttl_ms = words, ttl_ms
         beat.users += 1
-        beat.rest()
         return beat
 
     def drop(self, beat: Beat) -> None:
@@ -153,6 +186,12 @@ class Beats:
         if beat.users == 0 and not beat.ended:
             self._end(beat)
 
+    def lapsed(self, name: bytes, node_id: bytes) -> None:
+        """The cluster does not know a candidate. If it is one of ours, it is registered again at once."""
+        beat = self._all.get((name, node_id))
+        if beat is not None:
+            beat.lapsed()
+
     def end_all(self) -> None:
         """The client closes."""
         for beat in list(self._all.values()):
@@ -160,9 +199,10 @@ class Beats:
 
     def _end(self, beat: Beat) -> None:
         beat.end()
-        del self._all[beat.name, beat.words.node_id]
-        until = self._engine.clock() + UNREGISTER_S
-        self._engine.submit_errand(GoneCall(beat.name, beat.words.node_id), until)
+        key = (beat.name, beat.words.node_id)
+        del self._all[key]
+        gone = self._leaving[key] = GoneCall(key, self._leaving)
+        self._engine.submit_errand(gone, self._engine.clock() + UNREGISTER_S)
 
 
 class Candidacy:
@@ -203,22 +243,31 @@ def _let_go(port: Port, beat: Beat) -> None:
 class KeepCall(PlainCall):
     """Registers, and keeps registered from then on. The waiter gets a ``Candidacy``."""
 
+    _candidacy: Candidacy | None = None
+
     def __init__(self, port: Port, name: bytes, words: Words, ttl_ms: int, timeout_s: float, waiter: Waiter) -> None:
         op = (int(Op.CANDIDATE_REGISTER), name, words.node_id, ttl_ms, words.info)
-        super().__init__(
-            port.engine, f"register a candidate for {name.decode('ascii')!r}", op, _nothing, timeout_s, waiter
-        )
+        super().__init__(port.engine, f"register a candidate for {name.decode('ascii')!r}", op, _nothing, timeout_s, waiter)
         self._port = port
-        self._beat_of = (name, words, ttl_ms)
+        self._asked = (name, words, ttl_ms)
+
+    def begin(self) -> None:
+        if self._engine.closing:
+            self._waiter.finish(None, answers.closing(self._about))
+            return
+        # Joined before it is sent, and given up by being forgotten, whatever becomes of this call.
+        self._beat = self._engine.beats.join(*self._asked)
+        self._candidacy = Candidacy(self._port, self._beat)
+        super().begin()
 
     def answered(self, answer: Answer, base: float) -> None:
+        candidacy, self._candidacy = self._candidacy, None
         if answer[0] != Status.OK:
             super().answered(answer, base)
-        elif self._engine.closing:
-            self._waiter.finish(None, answers.closing(self._about, applied_unknown=True))
-        else:
-            # Forgotten at once if nobody is there to take it, and so closed.
-            self._waiter.finish(Candidacy(self._port, self._engine.beats.adopt(*self._beat_of)))
+            return
+        if not self._beat.ended:
+            self._beat.began()
+        self._waiter.finish(candidacy)
 
 
 def _nothing(answer: Answer) -> None:

@@ -69,11 +69,16 @@ class _Asked:
         self, name: str, strategy: Choosing[Placing], claim_timeout: object, timeout: object, **terms: Any
     ) -> Candidature:
         spec = self._requests.spec((checks.name(name),), max_leaders=1, **terms)
-        return Candidature(self._requests, self._port.engine, name, strategy, claim_timeout, spec, timeout)
+        return Candidature(self._requests, self._port, name, strategy, claim_timeout, spec, timeout)
 
 
 class CandidateVerbs(_Asked, ABC):
     """For threads: a part of ``Coordinator``."""
+
+    @property
+    def node_id(self) -> str:
+        """As whom leases and candidates of this coordinator are shown, where a verb is not told otherwise."""
+        return self._port.engine.node_id.decode("utf-8", "replace")
 
     @abstractmethod
     def _ask(self, request: Callable[..., PlainCall], *args: Any) -> Any: ...

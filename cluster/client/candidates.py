@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from cluster.client import checks
 from cluster.client.answers import Answer, number
+from cluster.client.values import WORKER_VERSION
 from cluster.codec import pack, unpack
 from cluster.errors import UsageError
 from cluster.limits import CANDIDATE_INFO_MAX_BYTES, TOKEN_MAX
@@ -44,6 +45,12 @@ class CandidateInfo:
     last_completion: float | None = None
     success_count: int = 0
     failure_count: int = 0
+
+    @property
+    def worker_version(self) -> str | None:
+        """Which release of its program stands, where it said so."""
+        version = self.metadata.get(WORKER_VERSION)
+        return version if isinstance(version, str) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from cluster.ports import Handle
 
 if TYPE_CHECKING:
     from cluster.client.engine import Engine
+    from cluster.client.port import Port
     from cluster.client.requests import Requests
 
 # How often a caller that waits looks again. A look is answered from the raft leader's memory.
@@ -56,6 +57,8 @@ class ClaimCall(AcquireCall):
     def answered(self, answer: Answer, base: float) -> None:
         if answer[0] in _REFUSALS and self.phase is not Phase.ORPHAN:
             self.refused = answer
+            if answer[0] == Status.NOT_HELD:
+                self._engine.beats.lapsed(self.spec.names[0], self.spec.node_id)
             self._deliver(None)
         else:
             super().answered(answer, base)
@@ -101,7 +104,7 @@ class Candidature:
     def __init__(
         self,
         requests: Requests,
-        engine: Engine,
+        port: Port,
         name: str,
         strategy: Choosing[Placing],
         claim_timeout: object,
@@ -109,14 +112,15 @@ class Candidature:
         timeout: object,
     ) -> None:
         self._requests = requests
-        self._engine = engine
+        self._port = port
+        self._engine = port.engine
         self._name = name
         self._strategy = strategy
         self._claim_ms = checks.duration_ms(claim_timeout, "claim_timeout", 0, LEASE_MAX_MS)
         self._spec = spec._replace(wait_ms=0)
         self._node_id = spec.node_id.decode("utf-8", "replace")
         self._timeout_s = requests.timeout_s(timeout)
-        self._until = engine.clock() + spec.wait_ms / 1000
+        self._until = port.engine.clock() + spec.wait_ms / 1000
         self._overtaken = 0
         self._hint_s = LOOK_EVERY_S
         requests.check("acquire")
@@ -131,6 +135,9 @@ class Candidature:
         self._hint_s = LOOK_EVERY_S
         if look.free_in:
             self._hint_s = look.free_in
+            return None
+        if all(info.node_id != self._node_id for info in look.view):
+            self._port.hand_over(self._engine.beats.lapsed, self._spec.names[0], self._spec.node_id)
             return None
         place = self._strategy.elect(look.view).place_of(self._node_id)
         if place is None:

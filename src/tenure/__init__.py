@@ -18,6 +18,7 @@ from cluster.client import (
     AsyncLeaseSet,
     AsyncRecords,
     AsyncWatch,
+    Candidacy,
     CandidateInfo,
     Candidates,
     ClusterStatus,
@@ -72,6 +73,7 @@ from tenure.scorers import (
     WeightedScorer,
     WeightScorer,
 )
+from tenure.strategic_elector import AsyncStrategicLeaderElector, StrategicLeaderElector
 from tenure.strategies import (
     ElectionResult,
     FifoStrategy,
@@ -92,8 +94,10 @@ __all__ = [
     "AsyncLease",
     "AsyncLeaseSet",
     "AsyncRecords",
+    "AsyncStrategicLeaderElector",
     "AsyncWatch",
     "AuthenticationError",
+    "Candidacy",
     "CandidateInfo",
     "Candidates",
     "ClusterStatus",
@@ -136,6 +140,7 @@ __all__ = [
     "RunResult",
     "ScoredStrategy",
     "Skipped",
+    "StrategicLeaderElector",
     "Strategy",
     "SuccessRateScorer",
     "ThreadFuture",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from cluster.client import AsyncCoordinator, AsyncLease
@@ -21,6 +21,7 @@ from tenure import context
 from tenure._asking import holder_of
 from tenure._engine import HOLDER_TIMEOUT_S, Run
 
+Acquire = Callable[[str], Awaitable[AsyncLease | None]]
 Work = Callable[[Run[Any], AsyncLease], Coroutine[Any, Any, None]]
 
 log = logging.getLogger(__name__)
@@ -30,12 +31,12 @@ _LOST = "the lease was lost"
 _GIVING_UP = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
 
 
-async def lead(run: Run[Any], aio: AsyncCoordinator, request: dict[str, Any], work: Work, *, cancels: bool) -> None:
+async def lead(run: Run[Any], acquire: Acquire, work: Work, *, cancels: bool) -> None:
     """Acquire, work, release: the one order of every form that does not run in its caller's thread.
 
     Args:
         run: of the name that is stored.
-        request: the options of ``acquire``.
+        acquire: gets the lease, or None.
         work: makes the child's coroutine. It asks ``run.may_begin`` first, and writes down how the work ended.
         cancels: cancel the work once when the lease is lost.
 
@@ -43,7 +44,7 @@ async def lead(run: Run[Any], aio: AsyncCoordinator, request: dict[str, Any], wo
         CoordinationError: of the acquisition.
         BaseException: the caller's cancellation while it waits; later it is kept in ``run.given_up``.
     """
-    lease = await aio.acquire(run.name, **request)
+    lease = await acquire(run.name)
     if lease is None:
         run.passed_over()
         return

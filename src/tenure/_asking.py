@@ -94,16 +94,19 @@ class Asking(Generic[Opt]):
     def _request(self) -> dict[str, Any]:
         """The options of one attempt. Calls the caller's own ``node_id`` function, whatever that raises."""
         options = self.options
-        node_id = options.node_id
         return {
             "lease_time": options.lease_time,
             "wait_time": options.wait_time,
             "max_leaders": max_leaders(options),
             "min_lease_time": options.min_lease_time,
             "auto_extend": options.auto_extend,
-            "node_id": node_id() if callable(node_id) else node_id,
+            "node_id": self._as_whom(),
             "metadata": None if options.worker_version is None else {WORKER_VERSION: options.worker_version},
         }
+
+    def _as_whom(self) -> str | None:
+        node_id = self.options.node_id
+        return node_id() if callable(node_id) else node_id
 
     def _shown(self, name: str, state: LeaderState) -> LeaderState:
         return replace(state, name=name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -52,13 +53,13 @@ class Detached(Body[Opt]):
             holder: find out who holds a name that was not granted.
         """
         run: Run[T] = self._new_run(name)
-        request = self._request()
         aio = self._coordinator.aio
+        acquire = functools.partial(aio.acquire, **self._request())
         refusal: list[BaseException] = []
 
         async def drive() -> None:
             try:
-                await lead(run, aio, request, lambda run, lease: self._work(run, lease, call), cancels=self._cancels)
+                await lead(run, acquire, lambda run, lease: self._work(run, lease, call), cancels=self._cancels)
                 if holder and run.lease is None:
                     await find_holder(run, aio)
             except (Exception, asyncio.CancelledError) as error:

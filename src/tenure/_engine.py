@@ -69,6 +69,8 @@ class Run(Generic[T]):
         self._watch = watch
         self.lease: Held | None = None
         self.holder: str | None = None
+        # Whether a strategy may have passed over a name that nobody holds.
+        self.elective = False
         self.begun = False
         self.released = False
         # Whether the work was cancelled by us, because its lease was lost.
@@ -151,7 +153,7 @@ class Run(Generic[T]):
         if self.refused is not None:
             raise self.refused
         if self.lease is None:
-            return Skipped("held", self.holder)
+            return Skipped("not_elected" if self.elective and self.holder is None else "held", self.holder)
         error = self.error
         if self.told and isinstance(error, asyncio.CancelledError):
             error = None

@@ -105,7 +105,7 @@ class Tasks(Asking[Opt]):
         async def work(run: Run[T], lease: AsyncLease) -> None:
             await _invoke(run, action, args, kwargs)
 
-        await lead(run, self._coordinator.aio, self._request(), work, cancels=self._cancels)
+        await lead(run, self._acquire, work, cancels=self._cancels)
         return run
 
 

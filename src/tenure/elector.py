@@ -53,7 +53,7 @@ class Body(Asking[Opt]):
         """
         return Leading(self, name, optional)
 
-    def _attempt(self) -> Callable[[str], Lease | None]:
+    def _attempt(self, stored: str) -> Callable[[str], Lease | None]:
         # A ``partial``, which is no Python frame: see ``_run``.
         return functools.partial(self._coordinator.acquire, **self._request())
 
@@ -104,7 +104,7 @@ class Blocking(Body[Opt]):
     def _run(self, name: str, action: Callable[..., T], args: tuple[object, ...], kwargs: dict[str, object]) -> Run[T]:
         check_sync(action)
         run: Run[T] = self._new_run(name)
-        acquire = self._attempt()
+        acquire = self._attempt(run.name)
         granted: list[Lease | None] = []
         # Ctrl-C may raise between any two instructions. The grant is stored by ``extend`` itself, with no instruction of ours
         # between the coordinator's return and the list; and the release stands in two nested ``finally`` blocks, of which one
@@ -177,7 +177,7 @@ class Leading(Generic[L]):
     """What ``leading`` of a blocking elector returns; good for one ``with``."""
 
     def __init__(self, elector: Body[Any], name: str, optional: bool) -> None:
-        self._acquire = elector._attempt()
+        self._elector = elector
         self._optional = optional
         self._run: Run[None] = elector._new_run(name)
         self._granted: list[Lease | None] = []
@@ -189,7 +189,8 @@ class Leading(Generic[L]):
         if self._granted:
             raise UsageError(f"leading({self._run.name!r}) was entered twice", "call leading(name) for each with block")
         try:
-            self._granted.extend(map(self._acquire, (self._run.name,)))
+            acquire = self._elector._attempt(self._run.name)
+            self._granted.extend(map(acquire, (self._run.name,)))
             lease: Any = self._granted[0]
             if lease is not None:
                 self._run.granted(lease)

@@ -33,7 +33,9 @@ class Skipped:
     """The action did not run.
 
     Attributes:
-        reason: ``"held"``: others held the name, or stood in line for it, for the whole wait time. ``"unavailable"``: nobody could be
+        reason: ``"held"``: others held the name, or stood in line for it, for the whole wait time.
+            ``"not_elected"``: a strategic elector was not
+            elected, or its turn did not come. ``"unavailable"``: nobody could be
             asked, and ``failure_mode="skip"`` of a decorator left the run out.
         holder: the node id of who held it when this run gave up, for people to read; None where it is not known.
     """

@@ -210,6 +210,41 @@ def test_candidacies_of_one_node_id_share_a_registration() -> None:
     story(tell)
 
 
+@pytest.mark.parametrize("late", [Op.CANDIDATE_UNREGISTER, Op.CANDIDATE_REGISTER])
+def test_who_stands_again_at_once_is_not_taken_back_by_the_end_before(late: Op) -> None:
+    async def tell(world: World) -> None:
+        first = await world.aio.keep_candidate("job", CandidateInfo("me"), ttl=60)
+        world.cluster.once(late, Fate(late_s=0.2))
+        world.cluster.once(Op.CANDIDATE_UNREGISTER, LOST_REPLY)
+        asked = asyncio.ensure_future(world.aio.keep_candidate("job", CandidateInfo("me"), ttl=60))
+        first.close()
+        second = await asked
+        second.close()
+        third = await world.aio.keep_candidate("job", CandidateInfo("me"), ttl=60)
+        await world.advance(8)
+        assert len(await world.aio.candidates("job")) == 1
+        third.close()
+
+    story(tell)
+
+
+@pytest.mark.parametrize("when", ["looked", "claimed"])
+def test_a_candidate_that_ran_out_is_registered_again_when_it_is_needed(when: str) -> None:
+    async def tell(world: World) -> None:
+        candidacy = await world.aio.keep_candidate("job", CandidateInfo("me"), ttl=600)
+        if when == "looked":
+            world.cluster.apply([int(Op.CANDIDATE_UNREGISTER), b"job", b"me"])
+        else:
+            world.cluster.once(Op.ELECT, Fate(answer=[int(Status.NOT_HELD)]))
+        lease = await world.aio.acquire_elected("job", FIFO, wait_time=1)
+        assert lease is not None
+        await lease.release()
+        assert len(world.cluster.of(Op.CANDIDATE_REGISTER)) == 2
+        candidacy.close()
+
+    story(tell)
+
+
 def test_closing_the_coordinator_ends_candidacies() -> None:
     async def tell(world: World) -> None:
         candidacy = await world.aio.keep_candidate("job", CandidateInfo("me"), ttl=600)

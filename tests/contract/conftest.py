@@ -17,7 +17,16 @@ from typing import Any, NamedTuple
 import pytest
 
 import tenure
-from tests.contract.support_forms import Asyncio, Blocking, Form, Futures, LoopThread, ThreadCall, Threads
+from tests.contract.support_forms import (
+    Asyncio,
+    Blocking,
+    Form,
+    Futures,
+    LoopThread,
+    ThreadCall,
+    Threads,
+)
+from tests.contract.support_strategic import StrategicAsyncio, StrategicBlocking
 from tests.support_cluster import NodeGroup, free_ports
 
 _names = itertools.count(1)
@@ -102,13 +111,16 @@ def aio(loop_thread: LoopThread) -> Asyncio:
 
 PLAIN: dict[str, type[Form]] = {"blocking": Blocking, "future": Futures, "thread": Threads}
 FORMS = ("blocking", "asyncio", "future", "thread")
+STRATEGIC_FORMS = ("strategic-blocking", "strategic-asyncio")
 GROUP_FORMS = tuple(f"group-{form}" for form in FORMS)
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
 def form(request: pytest.FixtureRequest, loop_thread: LoopThread) -> Form:
-    """A form by its name; ``group-`` before it for its group twin. What only the coordinator decides is asked in two forms."""
+    """A form by its name; ``group-`` or ``strategic-`` before it for its twin. What only the coordinator decides is asked in two forms."""
     which: str = request.param
+    if which in STRATEGIC_FORMS:
+        return StrategicBlocking() if which == "strategic-blocking" else StrategicAsyncio(loop_thread.loop)
     group, kind = which.startswith("group-"), which.removeprefix("group-")
     return Asyncio(loop_thread.loop, group=group) if kind == "asyncio" else PLAIN[kind](group=group)
 
@@ -130,7 +142,9 @@ def _is_spared(item: pytest.Item) -> bool:
     detached = form.endswith(("future", "thread"))
     if detached and "leading" in item.name:
         return True
-    return ways != "local" if form.startswith("group-") else detached and ways == "embedded"
+    if form.startswith("group-"):
+        return bool(ways != "local")
+    return bool(ways == "embedded" and (detached or form in STRATEGIC_FORMS))
 
 
 @pytest.fixture

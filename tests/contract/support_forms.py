@@ -199,9 +199,13 @@ class Form(ABC):
 
     Args:
         group: use group electors, of one leader unless said otherwise: then every rule of a single one holds for them too.
+
+    Attributes:
+        queues: whether who waits stands in the raft leader's queue.
     """
 
     name: str
+    queues = True
     single: Any
     many: Any
 

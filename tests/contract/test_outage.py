@@ -11,12 +11,12 @@ import pytest
 
 import tenure
 from tenure import Indeterminate, LeaseEvent, Unavailable
-from tests.contract.conftest import FORMS
+from tests.contract.conftest import FORMS, STRATEGIC_FORMS
 from tests.contract.support_forms import Form, Work
 from tests.support import eventually
 from tests.support_cluster import NodeGroup, free_ports
 
-every_form = pytest.mark.parametrize("form", FORMS, indirect=True)
+every_form = pytest.mark.parametrize("form", [*FORMS, *STRATEGIC_FORMS], indirect=True)
 
 
 @pytest.fixture(scope="module")
