@@ -173,7 +173,7 @@ class Changing(Handover):
         name, me = change.node_id, self._config.node_id
         if change.add:
             peer = self._peers[name]
-            if peer.connected and peer.hello is not None and self._was_removed(peer.hello):
+            if peer.connected and peer.hello is not None and self._was_removed(peer.hello, doubted=True):
                 text = f"{name} has the data of the member that was removed"
                 self._end_change(refused(text, "start it with an empty data directory"))
                 return

@@ -9,8 +9,10 @@ node that has joined counts is for the list of members to say (``members``).
 
 from __future__ import annotations
 
+import itertools
 import logging
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, TypeGuard
 
 from cluster.ports import Hello
 from cluster.raft import messages as m
@@ -42,24 +44,29 @@ class Membership(Leading, Following):
         """What this node says of itself to its peers: see ``ports.Hello.info``.
 
         Blank: it knows no term and no entry, so it has promised nothing. A node that has formed a group says so until its first election.
-        ``peers`` are the members as it knows them, or was told as long as it has not joined; ``member_since``: the entry by which
-        it is one for certain, or a later one; -1: none that it has applied says so for good.
+        ``peers`` are the members as it knows them, or was told as long as it has not joined; ``member_since``: index and
+        term of the entry by which it became one the last time, as its log has it; ``[-1, 0]``: none. A term of 0 stands for what it has
+        applied: then it was a member at that index for certain.
         """
         return {
             "blank": self._is_blank(),
             "joined": self._member,
             "formed": self._meta.formed,
             "peers": list(self._members if self._member else self._config.members),
-            "member_since": self._member_since(),
+            "member_since": list(self._member_since()),
             "wall_ms": int(self._env.wall() * 1000),
             "silence_ms": int(self._config.election_min_s * 1000),
         }
 
-    def _member_since(self) -> int:
-        names = [self._config.node_id in each.names for each in self._lists]
-        # Removed and added again, as its log has it: whoever has applied no more than the removal must not be believed.
-        back_again = names[-1] and not all(names)
-        return self._lists[0].index if names[0] and not back_again else -1
+    def _member_since(self) -> tuple[int, int]:
+        me, begin = self._config.node_id, -1
+        for at, each in enumerate(self._lists):
+            if me in each.names and (at == 0 or me not in self._lists[at - 1].names):
+                begin = at
+        if begin < 0:
+            return -1, 0
+        index = self._lists[begin].index
+        return index, self._log[index - self._first][2] if begin else 0
 
     def peers_wall_ms(self) -> int:
         """The largest wall clock among this node and its connected peers: what they said when they connected, and what has passed since."""
@@ -233,15 +240,24 @@ class Membership(Leading, Following):
         how = f"'members add {other.node_id}' lets it in"
         return "member", f"node {other.node_id} is not a member of the raft group of {me}; {how}"
 
-    def _was_removed(self, other: Hello) -> bool:
-        """Whether that node was a member and is none any more, as far as is applied here, and has not heard of it."""
+    def _was_removed(self, other: Hello, doubted: bool = False) -> bool:
+        """Whether that node was a member and is none any more, as far as is applied here, and has not heard of it.
+
+        ``doubted``: what is to be said where this log does not go back to the entry that made it a member.
+        """
         since = other.info.get("member_since")
-        if not self._member or other.info.get("joined") is not True or type(since) is not int or since < 0:
+        if not self._member or other.info.get("joined") is not True or not _is_pair(since):
             return False
         if self._installing:
             # The state is that of a snapshot whose members are not taken up yet.
             return False
-        return since <= self._SyncObj__raftLastApplied and other.node_id not in self._lists[0].names
+        index, term = since
+        if not 0 <= index <= self._SyncObj__raftLastApplied or other.node_id in self._lists[0].names:
+            return False
+        if term == 0:
+            return True
+        # It may be an entry that was never committed.
+        return self._log[index - self._first][2] == term if index >= self._first else doubted
 
     def _see_off(self, name: str) -> None:
         peer = self._peers.get(name)
@@ -250,10 +266,16 @@ class Membership(Leading, Following):
 
     def told_of_removal(self, by: str, text: str) -> None:
         """A peer that was called says that this node is no member any more."""
-        # The removal may be in this log already, and nobody is left who would say that it is committed.
-        was_one = self._member and self._member_since() >= 0
-        if was_one and any(by in each.names for each in self._lists):
+        # The removal may be in this log already, and nobody is left who would say that it is committed. But with an addition after it
+        # that peer may speak of the past.
+        names = [self._config.node_id in each.names for each in self._lists]
+        once = sum(now and not before for before, now in itertools.pairwise([False, *names])) == 1
+        if self._member and once and any(by in each.names for each in self._lists):
             self._removed(f"{by} says: {text}")
+
+
+def _is_pair(value: object) -> TypeGuard[Sequence[int]]:
+    return isinstance(value, list | tuple) and len(value) == 2 and all(type(each) is int for each in value)
 
 
 def _names(value: object) -> list[str]:

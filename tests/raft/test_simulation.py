@@ -129,3 +129,7 @@ def test_a_broken_system_is_found_out(broken: Any, profile: str, expected: set[s
 
 def test_a_removed_node_that_is_added_again_on_its_old_connection_says_anew_what_it_has() -> None:
     play("members", [1351])
+
+
+def test_a_removed_node_that_had_not_applied_its_addition_is_not_added_as_it_is() -> None:
+    play("members", [1433])

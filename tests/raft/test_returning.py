@@ -1,0 +1,143 @@
+"""Nodes that were removed, or nearly added, while they were away, and come back with what they had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.raft.lab import World
+from tests.raft.operating import change, exchange, grown, members, ready
+
+
+def test_a_node_that_was_removed_while_it_was_away_learns_it_when_it_calls() -> None:
+    w = grown("ABCD")
+    w.kill("D")
+    assert change(w, "A", "remove", "D").kind == "open"
+    exchange(w, "A", "BC")
+    w.restart("D")
+    assert not w.let_in("D", "B")
+    assert "removed" in w["D"].fatal[0]
+    term = w["A"].raft.term
+    w.now += 5.0
+    w["D"].env.fire_due()
+    assert w["A"].raft.term == term
+
+
+def test_a_node_that_has_its_removal_in_the_log_and_not_its_commit_learns_it_too() -> None:
+    w = grown()
+    change(w, "A", "remove", "C")
+    w.flow("A", "C")
+    w.isolate("C")
+    exchange(w, "A", "B")
+    assert members(w, "C") == "AB"
+    assert not w["C"].fatal
+    assert not w.let_in("C", "B")
+    assert "B says: node C was removed from its raft group" in w["C"].fatal[0]
+
+
+def test_a_member_that_was_removed_once_and_added_again_is_not_stopped_by_who_knows_the_first_only__E11() -> None:
+    w = World("ABCD", tail_bytes=0)
+    w.form("A")
+    w.propose("A", "x0")
+    w.beat("A", "BCD")
+    w.compact("A")
+    assert change(w, "A", "remove", "D").kind == "open"
+    exchange(w, "A", "BCD")
+    w.compact("B")
+    w.kill("D")
+    w.wipe("D")
+    w.restart("D")
+    w["D"].fatal.clear()
+    asked = ready(w, "A", "D", "ABC", "BC")
+    exchange(w, "A", "BCD")
+    assert asked.kind == "done"
+    for name in "ABCD":
+        w.kill(name)
+    for name in "BCD":
+        w.restart(name)
+    assert members(w, "D") == "ABCD"
+    assert w.let_in("D", "B"), "it has a snapshot from in between"
+    assert not w["D"].fatal
+    w["D"].raft.told_of_removal("B", "from the past")
+    assert not w["D"].fatal, "so does whoever is of an earlier opinion"
+    for name in "BC":
+        w.link("D", name)
+    w.link("B", "C")
+    w.elect("D", "BC")
+
+
+def added_then_removed_while_away(**config: Any) -> World:
+    """D has the entry with its addition, and has not applied it when it goes."""
+    w = World("ABC", **config)
+    w.form("A")
+    asked = ready(w, "A", "D", "ABC", "BC")
+    w.flow("A", "D")
+    w.kill("D")
+    exchange(w, "A", "BC")
+    assert asked.kind == "done"
+    removed = change(w, "A", "remove", "D")
+    exchange(w, "A", "BC")
+    assert removed.kind == "done"
+    w.restart("D")
+    assert members(w, "D") == "ABCD"
+    return w
+
+
+def test_a_node_that_was_removed_before_it_had_applied_its_addition_learns_it_too() -> None:
+    w = added_then_removed_while_away()
+    assert not w.let_in("D", "B")
+    assert "B says: node D was removed from its raft group" in w["D"].fatal[0]
+
+
+def test_a_node_that_was_removed_before_it_had_applied_its_addition_is_not_added_again_as_it_is() -> None:
+    w = added_then_removed_while_away()
+    asked = change(w, "A", "add", "D")
+    assert w.let_in("D", "A")
+    w.link("D", "A")
+    exchange(w, "A", "BCD")
+    assert asked.kind == "refused"
+    assert "D has the data of the member that was removed" in asked[0].text
+    assert not w["D"].fatal, "as a member, that is: it would have stopped while it counts"
+
+
+def test_nor_where_the_log_does_not_say_any_more_which_addition_it_was() -> None:
+    w = added_then_removed_while_away(tail_bytes=0)
+    w.compact("A")
+    w.compact("B")
+    assert w["A"].adapter._first > w["D"].last
+    assert w.let_in("D", "B"), "it is not told for certain"
+    asked = change(w, "A", "add", "D")
+    assert w.let_in("D", "A")
+    w.link("D", "A")
+    exchange(w, "A", "BCD")
+    assert asked.kind == "refused"
+
+
+def test_a_node_whose_addition_came_to_nothing_is_not_told_that_it_was_removed() -> None:
+    w = grown()
+    asked = ready(w, "A", "D", "ABC", "BC")
+    for name in "BC":
+        w.isolate(name, ["A"])
+    w.flow("A", "D")
+    assert members(w, "D") == "ABCD"
+    w.kill("A")
+    w.elect("B", "C")
+    w.propose("B", "y0")
+    exchange(w, "B", "C")
+    assert asked.kind != "done"
+    assert w.let_in("D", "B")
+    w.link("D", "B")
+    assert ready(w, "B", "D", "BC", "C").kind == "open"
+    exchange(w, "B", "CD")
+    assert members(w, "D") == "ABCD"
+    assert not w["D"].fatal
+
+
+def test_a_removed_node_with_its_old_directory_stays_out() -> None:
+    w = grown()
+    change(w, "A", "remove", "C")
+    exchange(w, "A", "BC")
+    w.kill("C")
+    w.restart("C")
+    w["C"].adapter._campaign()
+    assert w["C"].raft.status()["role"] == "follower"
+    assert not w["C"].raft.status()["member"]
