@@ -37,6 +37,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pysyncobj": ("cluster/raft/",),
     "uvloop": ("cluster/env.py",),
     "msgpack": ("cluster/codec.py",),
+    "prometheus_client": ("src/tenure/metrics.py",),
     "time": ("cluster/env.py", "cluster/cli/", TESTING),
     "secrets": (),
     "uuid": (),

@@ -87,6 +87,7 @@ class LeaseCore:
         "token",
         "told",
         "warned",
+        "warnings",
     )
 
     def __init__(
@@ -106,6 +107,7 @@ class LeaseCore:
         self.told = False
         self.given_back = False
         self.warned = False
+        self.warnings = 0
         self.timer: Handle | None = None
         self.lost = LostEvent(self)
 
@@ -174,6 +176,11 @@ class LostEvent:
     def __init__(self, core: LeaseCore) -> None:
         self._core = core
         self._callbacks: list[Callable[[], object]] | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why it is set: ``"expired"``, ``"revoked"``, ``"not_held"``, ``"closing"`` or ``"cluster_changed"``; empty while it is not."""
+        return self._core.reason if self.is_set() else ""
 
     def is_set(self) -> bool:
         return self._core.over() and self._core.told

@@ -245,6 +245,7 @@ class Engine(Dispatcher):
         if not core.auto_extend and not core.warned:
             if now >= warn_at:
                 core.warned = True
+                core.warnings += 1
                 logger.warning(
                     "lease.nearly_over name=%s token=%d remaining_s=%.3f hint=it is not auto-extended",
                     core.shown, core.token, deadline - now,

@@ -86,6 +86,11 @@ class Handle:
         """Set when the lease ends against its holder's will."""
         return self._core.lost
 
+    @property
+    def warnings(self) -> int:
+        """How often it was warned that 80 % of the lease's time had passed: a lease that is not auto-extended is too short for its work."""
+        return self._core.warnings
+
     def check(self) -> None:
         """Go on only while the lease is not over.
 

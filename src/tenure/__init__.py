@@ -64,6 +64,7 @@ from tenure.elector import LeaderElector, LeaderGroupElector
 from tenure.fencing import FencingGate, fencing_headers
 from tenure.future_elector import FutureLeaderElector, FutureLeaderGroupElector
 from tenure.latch import LeaderLatch
+from tenure.listeners import ElectionEvent, ElectionListener
 from tenure.options import ElectionOptions, GroupElectionOptions
 from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped, Unled
 from tenure.scorers import (
@@ -104,6 +105,8 @@ __all__ = [
     "CoordinationError",
     "Coordinator",
     "Elected",
+    "ElectionEvent",
+    "ElectionListener",
     "ElectionOptions",
     "ElectionResult",
     "ExtendOutcome",

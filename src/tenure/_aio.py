@@ -44,7 +44,11 @@ async def lead(run: Run[Any], acquire: Acquire, work: Work, *, cancels: bool) ->
         CoordinationError: of the acquisition.
         BaseException: the caller's cancellation while it waits; later it is kept in ``run.given_up``.
     """
-    lease = await acquire(run.name)
+    try:
+        lease = await acquire(run.name)
+    except CoordinationError as error:
+        run.unanswered(error)
+        raise
     if lease is None:
         run.passed_over()
         return

@@ -7,14 +7,18 @@ in every form.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from cluster.client import Coordinator, LeaderGroupState, LeaderState, checks
 from cluster.client.values import WORKER_VERSION
 from cluster.errors import UsageError
-from tenure._engine import Run
+from tenure._engine import Run, Watching
 from tenure._history import History
+from tenure._observers import Observers, observers
+from tenure.listeners import ElectionListener
+from tenure.metrics import Metrics
 from tenure.options import AnyOptions, ElectionOptions, GroupElectionOptions
 
 Self = TypeVar("Self", bound="Asking[Any]")
@@ -36,9 +40,7 @@ class Asking(Generic[Opt]):
     # Whether there is a way to cancel this form's action.
     _cancellable: ClassVar[bool] = False
 
-    def __init__(self, coordinator: Coordinator, options: Opt, history: History | None = None) -> None:
-        if history is not None and not isinstance(history, History):
-            raise UsageError(f"history is {type(history).__name__}", "give a tenure.history.History of sinks")
+    def __init__(self, coordinator: Coordinator, options: Opt, observers: Observers = ()) -> None:
         if not callable(getattr(coordinator, "acquire", None)):
             raise UsageError(
                 f"an elector needs a coordinator, not {type(coordinator).__name__}",
@@ -51,7 +53,7 @@ class Asking(Generic[Opt]):
             )
         self.options = options
         self._coordinator = coordinator
-        self._history = history
+        self._observers = observers
 
     def for_tenant(self: Self, tenant_id: str) -> Self:
         """The same elector with names of its own: ``name`` is stored as ``tenant:<tenant_id>:<name>``.
@@ -89,7 +91,11 @@ class Asking(Generic[Opt]):
 
     def _new_run(self, name: str) -> Run[Any]:
         """The record of a run that begins now. Raises UsageError for a bad name."""
-        return Run(self._stored(name), None if self._history is None else self._history.watch())
+        return Run(self._stored(name), self._watching())
+
+    def _watching(self) -> list[Watching]:
+        """Who is told what becomes of one run."""
+        return [watch() for watch in self._observers]
 
     def _request(self) -> dict[str, Any]:
         """The options of one attempt. Calls the caller's own ``node_id`` function, whatever that raises."""
@@ -127,24 +133,36 @@ class OneLeader(Asking[ElectionOptions]):
     """An elector of one leader."""
 
     def __init__(
-        self, coordinator: Coordinator, options: ElectionOptions | None = None, *, history: History | None = None
+        self,
+        coordinator: Coordinator,
+        options: ElectionOptions | None = None,
+        *,
+        listeners: Iterable[ElectionListener] = (),
+        history: History | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         options = ElectionOptions() if options is None else options
         if not isinstance(options, ElectionOptions):
             raise UsageError(f"options are {type(options).__name__}", "give ElectionOptions(…), or use a group elector")
-        super().__init__(coordinator, options, history)
+        super().__init__(coordinator, options, observers(listeners, history, metrics))
 
 
 class ManyLeaders(Asking[GroupElectionOptions]):
     """A group elector."""
 
     def __init__(
-        self, coordinator: Coordinator, options: GroupElectionOptions | None = None, *, history: History | None = None
+        self,
+        coordinator: Coordinator,
+        options: GroupElectionOptions | None = None,
+        *,
+        listeners: Iterable[ElectionListener] = (),
+        history: History | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         options = GroupElectionOptions() if options is None else options
         if not isinstance(options, GroupElectionOptions):
             raise UsageError(f"options are {type(options).__name__}", "give GroupElectionOptions(max_leaders=…, …)")
-        super().__init__(coordinator, options, history)
+        super().__init__(coordinator, options, observers(listeners, history, metrics))
 
 
 class One(OneLeader):

@@ -11,14 +11,14 @@ import functools
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 from cluster.client import AsyncLease, Lease
-from cluster.errors import CoordinationError, Indeterminate, Unavailable, UsageError
+from cluster.errors import CoordinationError, UsageError
 from tenure import context
 from tenure._actions import check_async, check_sync, not_awaitable, refuse_late
 from tenure._call_names import CallName, Naming
-from tenure._history import History
+from tenure._engine import OUTAGE, Watching
 from tenure._iteration import AsyncSteps, drive
 from tenure.aio_elector import AsyncLeaderElector, AsyncLeaderGroupElector
 from tenure.context import NoLease
@@ -29,9 +29,6 @@ log = logging.getLogger(__name__)
 
 Function = Callable[..., Any]
 FailureMode = Literal["raise", "skip", "run_anyway"]
-
-# Whether the name was granted or not, the function has not begun, and nobody can be asked.
-_OUTAGE: Final = (Unavailable, Indeterminate)
 
 
 class _Guard:
@@ -61,10 +58,9 @@ class _Guard:
     def without(self, name: str, outage: CoordinationError) -> NoLease | None:
         """Nobody could be asked: what stands in the place of the lease, or None for a skip."""
         stored = self.elector._stored(name)
-        history: History | None = self.elector._history
         if self._mode == "skip":
-            if history is not None:
-                history.watch().left_out(stored, outage)
+            for each in self.elector._watching():
+                each.left_out(stored, outage)
             log.warning("run.skipped name=%s: the cluster is unavailable, and failure_mode is skip: %s", stored, outage)
             return None
         log.warning(
@@ -77,10 +73,9 @@ class _Guard:
     @contextlib.contextmanager
     def unled(self, mark: NoLease) -> Iterator[None]:
         """Around a run without a lease: it is recorded as such, whatever comes of it."""
-        history: History | None = self.elector._history
-        watch = None if history is None else history.watch()
-        if watch is not None:
-            watch.unled(mark.name)
+        watching: list[Watching] = self.elector._watching()
+        for each in watching:
+            each.unled(mark.name)
         error: BaseException | None = None
         try:
             yield
@@ -88,8 +83,8 @@ class _Guard:
             error = caught
             raise
         finally:
-            if watch is not None:
-                watch.unled_ended(error)
+            for each in watching:
+                each.unled_ended(error)
 
     def skipped(self) -> Any:
         return Skipped("unavailable") if self.result else None
@@ -154,7 +149,7 @@ def _plain(guard: _Guard, function: Function) -> Function:
 
         try:
             return guard.run()(name, action)
-        except _OUTAGE as error:
+        except OUTAGE as error:
             # An outage that the function itself met is the function's own error.
             if begun or guard.raises:
                 raise
@@ -198,7 +193,7 @@ def _coroutine(guard: _Guard, function: Function) -> Function:
 
         try:
             return await guard.run()(name, action)
-        except _OUTAGE as error:
+        except OUTAGE as error:
             if begun or guard.raises:
                 raise
             outage = error
@@ -236,7 +231,7 @@ def _generator(guard: _Guard, function: Function) -> Function:
         with contextlib.ExitStack() as stack:
             try:
                 lease = stack.enter_context(guard.elector.leading(name, optional=True))
-            except _OUTAGE as error:
+            except OUTAGE as error:
                 if guard.raises:
                     raise
                 mark = guard.without(name, error)
@@ -259,7 +254,8 @@ def _async_generator(guard: _Guard, function: Function) -> Function:
         mark: NoLease | None = None
         try:
             lease = await guard.elector._acquire(run.name)
-        except _OUTAGE as error:
+        except OUTAGE as error:
+            run.unanswered(error)
             if guard.raises:
                 raise
             mark = guard.without(name, error)

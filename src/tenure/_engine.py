@@ -17,20 +17,28 @@ The rules, numbered as in the contract of ``run_if_leader``:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from cluster.errors import LeaseLostError, NotLeaderError, UsageError
+from cluster.errors import Indeterminate, LeaseLostError, NotLeaderError, Unavailable, UsageError
 from cluster.opcodes import Outcome
 from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
 
 T = TypeVar("T")
 
+# Whether the name was granted or not, the work has not begun, and nobody can be asked.
+OUTAGE: Final = (Unavailable, Indeterminate)
 # How long a skipped run may ask who holds the name.
 HOLDER_TIMEOUT_S: Final = 1.0
 
 
 class Told(Protocol):
+    """``on_set``: call once when it is set, at once if it is; returns what takes that back. ``reason``: why it is set."""
+
+    @property
+    def reason(self) -> str: ...
     def is_set(self) -> bool: ...
+    def on_set(self, callback: Callable[[], object]) -> Callable[[], None]: ...
 
 
 class Held(Protocol):
@@ -46,14 +54,33 @@ class Held(Protocol):
     def slot(self) -> int: ...
     @property
     def lost(self) -> Told: ...
+    @property
+    def warnings(self) -> int: ...
 
 
-class Watching(Protocol):
-    """Who is told what becomes of a run. It neither raises nor waits."""
+class Watching:
+    """Who is told what becomes of one run. It neither raises nor waits."""
 
-    def acquired(self, run: Run[Any], lease: Held) -> None: ...
-    def ended(self, run: Run[Any], outcome: Outcome) -> None: ...
-    def skipped(self, run: Run[Any]) -> None: ...
+    def acquired(self, run: Run[Any], lease: Held) -> None:
+        """The name was granted."""
+
+    def ended(self, run: Run[Any], outcome: Outcome) -> None:
+        """The work has ended, or never began, and the lease is about to be given back."""
+
+    def skipped(self, run: Run[Any]) -> None:
+        """The name was not granted."""
+
+    def unanswered(self, run: Run[Any]) -> None:
+        """It could not be found out whether the name is granted: the caller gets an error."""
+
+    def left_out(self, name: str, outage: BaseException) -> None:
+        """After ``unanswered``, ``failure_mode`` made a skip of it."""
+
+    def unled(self, name: str) -> None:
+        """After ``unanswered``, ``failure_mode`` lets it run without a lease."""
+
+    def unled_ended(self, error: BaseException | None) -> None:
+        """That has ended."""
 
 
 class Run(Generic[T]):
@@ -61,12 +88,12 @@ class Run(Generic[T]):
 
     Args:
         name: as it is stored.
-        watch: is told; None: nobody is.
+        watching: who is told.
     """
 
-    def __init__(self, name: str, watch: Watching | None = None) -> None:
+    def __init__(self, name: str, watching: Sequence[Watching] = ()) -> None:
         self.name = name
-        self._watch = watch
+        self._watching = watching
         self.lease: Held | None = None
         self.holder: str | None = None
         # Whether a strategy may have passed over a name that nobody holds.
@@ -86,13 +113,19 @@ class Run(Generic[T]):
     def granted(self, lease: Held) -> None:
         if self.lease is None:
             self.lease = lease
-            if self._watch is not None:
-                self._watch.acquired(self, lease)
+            for each in self._watching:
+                each.acquired(self, lease)
 
     def passed_over(self) -> None:
         """The name was not granted."""
-        if self._watch is not None:
-            self._watch.skipped(self)
+        for each in self._watching:
+            each.skipped(self)
+
+    def unanswered(self, error: BaseException) -> None:
+        """The attempt to be granted the name ended in ``error``."""
+        if isinstance(error, OUTAGE):
+            for each in self._watching:
+                each.unanswered(self)
 
     def may_begin(self) -> bool:
         """Whether to start the action now, for the first and only time. A lease that is lost already is not begun with."""
@@ -122,9 +155,9 @@ class Run(Generic[T]):
     def outcome(self) -> Outcome:
         """What to say with the release. To be asked after the work has ended and before the release, which settles ``lost``."""
         outcome = self._outcome()
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.ended(self, outcome)
+        watching, self._watching = self._watching, ()
+        for each in watching:
+            each.ended(self, outcome)
         return outcome
 
     def _outcome(self) -> Outcome:

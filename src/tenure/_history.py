@@ -1,7 +1,7 @@
 """What became of runs: one record for each, handed to sinks that can harm no run.
 
-Knows: the record, the queue and thread of each sink. Must not know: how a run goes (it is told, by ``_engine``), where a sink keeps what
-it gets (``_history_sinks``).
+Knows: the record. Must not know: how a run goes (it is told, by ``_engine``), how records travel (``_feed``), where a sink keeps what it
+gets (``_history_sinks``).
 
 A run only puts its record into a queue. A sink that fails loses what it was given, one that hangs fills its queue; both are counted
 and logged, and no run waits for either.
@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -20,18 +18,17 @@ from types import TracebackType
 from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 from cluster.client import checks
-from cluster.env import entropy, process_id
+from cluster.env import entropy
 from cluster.errors import LeaseLostError, UsageError
 from cluster.opcodes import Outcome
-from tenure._engine import Held, Run
+from tenure._engine import Held, Run, Watching
+from tenure._feed import Feed
 
 log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="History")
 Status = Literal["acquired", "completed", "failed", "lost", "cancelled", "skipped", "unled"]
 
-QUEUED_MAX: Final = 10_000
-BATCH_MAX: Final = 256
 MESSAGE_MAX: Final = 500
 CLOSE_LIMIT_S: Final = 5.0
 _RUN_ID_BYTES: Final = 16
@@ -85,7 +82,7 @@ class HistorySink(Protocol):
         """Nothing will come any more."""
 
 
-class Watch:
+class Watch(Watching):
     """What one run tells: the hook of ``_engine``. Nothing in here raises or waits."""
 
     def __init__(self, history: History) -> None:
@@ -164,10 +161,10 @@ class History:
             )
         checks.flag(skipped, "skipped")
         self.records_skipped = skipped
-        self._process = process_id()
         self._dropped = 0
         self._closed = False
-        self._feeds = [_Feed(sink) for sink in sinks]
+        self._sinks = [_Sink(sink) for sink in sinks]
+        self._feeds: list[Feed[RunRecord]] = [Feed("history", sink.take, sink.end) for sink in self._sinks]
 
     @property
     def dropped(self) -> int:
@@ -175,14 +172,14 @@ class History:
 
     @property
     def failed(self) -> int:
-        return sum(feed.failed for feed in self._feeds)
+        return sum(sink.failed for sink in self._sinks)
 
     def watch(self) -> Watch:
         """The hook for one run."""
         return Watch(self)
 
     def _put(self, record: RunRecord) -> None:
-        if self._closed or process_id() != self._process:
+        if self._closed:
             self._dropped += 1
             return
         for feed in self._feeds:
@@ -191,7 +188,7 @@ class History:
     def flush(self, *, limit: checks.Seconds = CLOSE_LIMIT_S) -> bool:
         """Wait until the sinks have what was recorded so far, at most ``limit`` seconds for each. Returns whether they have."""
         limit_s = checks.limit_s(limit, "limit")
-        flushed = [feed.flush(limit_s) for feed in self._feeds]
+        flushed = [mark.wait(limit_s) for mark in [feed.mark() for feed in self._feeds]]
         return all(flushed)
 
     def close(self, *, limit: checks.Seconds = CLOSE_LIMIT_S) -> bool:
@@ -214,56 +211,17 @@ class History:
         self.close()
 
 
-class _Feed:
-    """The queue and the thread of one sink."""
+class _Sink:
+    """What the thread of one sink calls."""
 
     def __init__(self, sink: HistorySink) -> None:
-        self.dropped = 0
         self.failed = 0
         self._sink = sink
-        # A run may end within a garbage collection, in the middle of another ``put``: this queue allows it.
-        self._queue: queue.SimpleQueue[RunRecord | threading.Event | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name="tenure-history", daemon=True)
-        self._thread.start()
 
-    def put(self, record: RunRecord) -> None:
-        if self._queue.qsize() >= QUEUED_MAX:
-            if self.dropped == 0:
-                log.warning(
-                    "history.full sink=%s: it does not keep up, and records are dropped", type(self._sink).__name__
-                )
-            self.dropped += 1
-            return
-        self._queue.put(record)
+    def take(self, batch: list[RunRecord]) -> None:
+        self._call(len(batch), self._sink.write, batch)
 
-    def flush(self, limit_s: float) -> bool:
-        if not self._thread.is_alive():
-            return True
-        reached = threading.Event()
-        self._queue.put(reached)
-        return reached.wait(limit_s)
-
-    def close(self, limit_s: float) -> bool:
-        if self._thread.is_alive():
-            self._queue.put(None)
-        self._thread.join(limit_s)
-        return not self._thread.is_alive()
-
-    def _serve(self) -> None:
-        entry: RunRecord | threading.Event | None = self._queue.get()
-        while entry is not None:
-            batch: list[RunRecord] = []
-            while isinstance(entry, RunRecord):
-                batch.append(entry)
-                if len(batch) == BATCH_MAX or self._queue.empty():
-                    break
-                entry = self._queue.get()
-            if batch:
-                self._call(len(batch), self._sink.write, batch)
-            if isinstance(entry, threading.Event):
-                entry.set()
-            if entry is not None:
-                entry = self._queue.get()
+    def end(self) -> None:
         self._call(0, self._sink.close)
 
     def _call(self, count: int, call: Any, *args: Any) -> None:

@@ -6,7 +6,7 @@ Knows: strategies, candidacies and how long they last. Must not know: actions, e
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cluster.client import Candidacy, CandidateInfo, Coordinator, candidates, checks
@@ -16,6 +16,8 @@ from cluster.limits import LEASE_MAX_MS
 from tenure._asking import OneLeader
 from tenure._engine import Run
 from tenure._history import History
+from tenure.listeners import ElectionListener
+from tenure.metrics import Metrics
 from tenure.options import ElectionOptions
 from tenure.strategies import FifoStrategy, Strategy
 
@@ -67,9 +69,11 @@ class Standing(OneLeader):
         metadata: Mapping[str, Any] | None = None,
         ttl: checks.Seconds = TTL_S,
         claim_timeout: checks.Seconds = CLAIM_TIMEOUT_S,
+        listeners: Iterable[ElectionListener] = (),
         history: History | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
-        super().__init__(coordinator, options, history=history)
+        super().__init__(coordinator, options, listeners=listeners, history=history, metrics=metrics)
         strategy = FifoStrategy() if strategy is None else strategy
         if not callable(getattr(strategy, "elect", None)):
             raise UsageError(f"strategy is {type(strategy).__name__}", "give a strategy such as tenure.FifoStrategy()")

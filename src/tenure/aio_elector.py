@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from cluster.client import AsyncLease, LeaderGroupState, LeaderState
-from cluster.errors import UsageError
+from cluster.errors import CoordinationError, UsageError
 from tenure import context
 from tenure._actions import check_async, not_awaitable
 from tenure._aio import BodyCancel, find_holder, give_back, lead
@@ -138,7 +138,9 @@ class AsyncLeaderElector(AsyncOne, Tasks[ElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect``, ``tenure.local``, or their twins in ``tenure.aio``.
         options: see ``ElectionOptions``. ``on_lost`` is ``"cancel"`` unless said otherwise.
+        listeners: who is told what becomes of runs; see ``tenure.ElectionListener``.
         history: who keeps a record of every run; see ``tenure.history.History``.
+        metrics: where runs are counted and measured; see ``tenure.metrics``.
 
     >>> import asyncio, tenure
     >>> async def report() -> str:
@@ -157,7 +159,9 @@ class AsyncLeaderGroupElector(ManyLeaders, Tasks[GroupElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect``, ``tenure.local``, or their twins in ``tenure.aio``.
         options: see ``GroupElectionOptions``. ``on_lost`` is ``"cancel"`` unless said otherwise.
+        listeners: who is told what becomes of runs; see ``tenure.ElectionListener``.
         history: who keeps a record of every run; see ``tenure.history.History``.
+        metrics: where runs are counted and measured; see ``tenure.metrics``.
     """
 
     async def group_state(self, name: str, *, consistent: bool = False) -> LeaderGroupState:
@@ -183,7 +187,11 @@ class AsyncLeading(Generic[L]):
             raise UsageError(f"leading({self._run.name!r}) was entered twice", "call leading(name) for each with block")
         self._entered = True
         cancel = BodyCancel(self._run) if self._elector._cancels else None
-        lease = await self._elector._acquire(self._run.name)
+        try:
+            lease = await self._elector._acquire(self._run.name)
+        except CoordinationError as error:
+            self._run.unanswered(error)
+            raise
         if lease is not None:
             self._run.granted(lease)
             if not self._run.may_begin():

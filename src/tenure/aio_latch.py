@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final
 
@@ -19,7 +19,10 @@ from cluster.opcodes import Outcome
 from tenure import context
 from tenure._aio import Alarm, give_back, keep_private
 from tenure._engine import Run
+from tenure._history import History
 from tenure.aio_elector import AsyncOne
+from tenure.listeners import ElectionListener
+from tenure.metrics import Metrics
 from tenure.options import ElectionOptions
 
 log = logging.getLogger(__name__)
@@ -43,6 +46,7 @@ class AsyncLeaderLatch(AsyncOne):
         on_elected: called with the lease when it leads; a function or a coroutine function. What it raises is logged.
         on_lost: called with the same lease when it leads no more: the lease is lost, or the latch is closed. Where nobody else can be
             granted the name before it is given back (a close, a revocation), it is given back after this has returned.
+        listeners, history, metrics: as of electors; each time that it leads is a run.
 
     >>> import asyncio, tenure
     >>> async def main() -> bool:
@@ -61,8 +65,11 @@ class AsyncLeaderLatch(AsyncOne):
         *,
         on_elected: AsyncCallback | None = None,
         on_lost: AsyncCallback | None = None,
+        listeners: Iterable[ElectionListener] = (),
+        history: History | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
-        super().__init__(coordinator, options)
+        super().__init__(coordinator, options, listeners=listeners, history=history, metrics=metrics)
         self._on_elected = on_elected
         self._on_lost = on_lost
         self._lease: AsyncLease | None = None
@@ -169,6 +176,7 @@ class AsyncLeaderLatch(AsyncOne):
     async def _take_part(self, stored: str, closed: asyncio.Future[None]) -> None:
         try:
             while not self._closing:
+                run: Run[None] = Run(stored, self._watching())
                 try:
                     lease = await self._granted(stored, closed)
                 except UsageError as error:
@@ -176,11 +184,12 @@ class AsyncLeaderLatch(AsyncOne):
                     log.warning("latch.ended name=%s error=%s", stored, error)
                     return
                 except CoordinationError as error:
+                    run.unanswered(error)
                     log.warning("latch.retry name=%s in_s=%g error=%s", stored, PAUSE_S, error)
                     await asyncio.wait({closed}, timeout=PAUSE_S)
                     continue
                 if lease is not None:
-                    await self._hold(stored, lease, closed)
+                    await self._hold(run, lease, closed)
         except Exception:
             log.exception("latch.broke name=%s", stored)
         finally:
@@ -210,8 +219,7 @@ class AsyncLeaderLatch(AsyncOne):
             checks.node_id(request["node_id"])
         return {**request, "wait_time": WAIT_S, "auto_extend": True}
 
-    async def _hold(self, stored: str, lease: AsyncLease, closed: asyncio.Future[None]) -> None:
-        run: Run[None] = Run(stored)
+    async def _hold(self, run: Run[None], lease: AsyncLease, closed: asyncio.Future[None]) -> None:
         run.granted(lease)
         try:
             if not self._closing and run.may_begin():

@@ -104,13 +104,13 @@ class Blocking(Body[Opt]):
     def _run(self, name: str, action: Callable[..., T], args: tuple[object, ...], kwargs: dict[str, object]) -> Run[T]:
         check_sync(action)
         run: Run[T] = self._new_run(name)
-        acquire = self._attempt(run.name)
         granted: list[Lease | None] = []
         # Ctrl-C may raise between any two instructions. The grant is stored by ``extend`` itself, with no instruction of ours
         # between the coordinator's return and the list; and the release stands in two nested ``finally`` blocks, of which one
         # interrupt can cut short only one.
         try:
             try:
+                acquire = self._attempt(run.name)
                 granted.extend(map(acquire, (run.name,)))
                 lease = granted[0]
                 if lease is None:
@@ -124,6 +124,8 @@ class Blocking(Body[Opt]):
                         run.completed(value)
             except BaseException as error:
                 run.failed(error)
+                if not granted:
+                    run.unanswered(error)
                 if not run.begun or not isinstance(error, Exception):
                     raise
             finally:
@@ -141,7 +143,9 @@ class LeaderElector(One, Blocking[ElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``ElectionOptions``. A running function cannot be cancelled, so ``on_lost="cancel"`` is refused.
+        listeners: who is told what becomes of runs; see ``tenure.ElectionListener``.
         history: who keeps a record of every run; see ``tenure.history.History``.
+        metrics: where runs are counted and measured; see ``tenure.metrics``.
 
     Raises:
         UsageError: options that a blocking elector cannot honour.
@@ -160,7 +164,9 @@ class LeaderGroupElector(Many, Blocking[GroupElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``GroupElectionOptions``. ``on_lost="cancel"`` is refused.
+        listeners: who is told what becomes of runs; see ``tenure.ElectionListener``.
         history: who keeps a record of every run; see ``tenure.history.History``.
+        metrics: where runs are counted and measured; see ``tenure.metrics``.
 
     Raises:
         UsageError: options that a blocking elector cannot honour.
@@ -203,7 +209,9 @@ class Leading(Generic[L]):
                     raise not_granted(self._run.name)
             entered: L = lease
             return entered
-        except BaseException:
+        except BaseException as error:
+            if not self._granted:
+                self._run.unanswered(error)
             _release(self._run, self._granted)
             raise
 

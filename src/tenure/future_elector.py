@@ -115,7 +115,9 @@ class FutureLeaderElector(One, Futures[ElectionOptions]):
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``ElectionOptions``. ``on_lost`` is ``"cancel"`` unless said otherwise: a lost lease cancels the inner future,
             which may have begun and go on all the same; the outcome is ``LeaseLost`` then too.
+        listeners: who is told what becomes of runs; see ``tenure.ElectionListener``.
         history: who keeps a record of every run; see ``tenure.history.History``.
+        metrics: where runs are counted and measured; see ``tenure.metrics``.
 
     >>> import tenure
     >>> from concurrent.futures import ThreadPoolExecutor
@@ -132,5 +134,7 @@ class FutureLeaderGroupElector(Many, Futures[GroupElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``GroupElectionOptions``.
+        listeners: who is told what becomes of runs; see ``tenure.ElectionListener``.
         history: who keeps a record of every run; see ``tenure.history.History``.
+        metrics: where runs are counted and measured; see ``tenure.metrics``.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
@@ -19,8 +19,11 @@ from cluster.errors import UsageError
 from tenure._asking import One
 from tenure._background import background
 from tenure._detached import under_lease
+from tenure._history import History
 from tenure._workers import in_worker
 from tenure.aio_latch import AsyncLeaderLatch, refuse_started
+from tenure.listeners import ElectionListener
+from tenure.metrics import Metrics
 from tenure.options import ElectionOptions
 
 log = logging.getLogger(__name__)
@@ -41,6 +44,7 @@ class LeaderLatch(One):
         on_elected: called with the lease when it leads. What it raises is logged.
         on_lost: called with the same lease when it leads no more: the lease is lost, or the latch is closed. Where nobody else can be
             granted the name before it is given back (a close, a revocation), it is given back after this has returned.
+        listeners, history, metrics: as of electors; each time that it leads is a run.
 
     >>> import tenure
     >>> with tenure.local() as coordinator, tenure.LeaderLatch(coordinator) as latch:
@@ -56,8 +60,11 @@ class LeaderLatch(One):
         *,
         on_elected: Callback | None = None,
         on_lost: Callback | None = None,
+        listeners: Iterable[ElectionListener] = (),
+        history: History | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
-        super().__init__(coordinator, options)
+        super().__init__(coordinator, options, listeners=listeners, history=history, metrics=metrics)
         self._on_elected = on_elected
         self._on_lost = on_lost
         self._inner: AsyncLeaderLatch | None = None
@@ -84,6 +91,8 @@ class LeaderLatch(One):
             on_elected=lambda lease: self._call(self._on_elected, lease),
             on_lost=lambda lease: self._call(self._on_lost, lease),
         )
+        # Checked already.
+        inner._observers = self._observers
         if self.tenant is not None:
             inner = inner.for_tenant(self.tenant)
         self._inner = inner

@@ -31,7 +31,9 @@ class StrategicLeaderElector(Standing, LeaderElector):
         ttl: seconds, 0.1 to 7 days: how long it stands after its process died. Renewed each third of it.
         claim_timeout: seconds, 0 to 7 days: who is in the k-th place behind the winner may claim the name k times this long after the
             first candidate asked for the free name.
+        listeners: who is told what becomes of runs; see ``tenure.ElectionListener``.
         history: who keeps a record of every run; see ``tenure.history.History``.
+        metrics: where runs are counted and measured; see ``tenure.metrics``.
 
     Raises:
         UsageError: what cannot be honoured.

@@ -19,7 +19,7 @@ from tenure._background import background
 from tenure._detached import Call, Detached, under_lease
 from tenure._engine import Run
 from tenure._futures import RunFuture, ThreadFuture
-from tenure._history import History
+from tenure._observers import Observers
 from tenure._workers import Workers, in_worker
 from tenure.options import ElectionOptions, GroupElectionOptions
 from tenure.results import RunResult
@@ -44,8 +44,8 @@ class _Runs:
 class Threads(Detached[Opt]):
     """The thread form, for one leader or a group."""
 
-    def __init__(self, coordinator: Coordinator, options: Opt, history: History | None = None) -> None:
-        super().__init__(coordinator, options, history)
+    def __init__(self, coordinator: Coordinator, options: Opt, observers: Observers = ()) -> None:
+        super().__init__(coordinator, options, observers)
         self._runs = _Runs()
 
     def run_if_leader(
@@ -138,7 +138,9 @@ class ThreadLeaderElector(One, Threads[ElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``ElectionOptions``. A running function cannot be cancelled, so ``on_lost="cancel"`` is refused.
+        listeners: who is told what becomes of runs; see ``tenure.ElectionListener``.
         history: who keeps a record of every run; see ``tenure.history.History``.
+        metrics: where runs are counted and measured; see ``tenure.metrics``.
 
     >>> import tenure
     >>> with tenure.local() as coordinator, tenure.ThreadLeaderElector(coordinator) as elector:
@@ -153,5 +155,7 @@ class ThreadLeaderGroupElector(Many, Threads[GroupElectionOptions]):
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect`` or ``tenure.local``.
         options: see ``GroupElectionOptions``. ``on_lost="cancel"`` is refused.
+        listeners: who is told what becomes of runs; see ``tenure.ElectionListener``.
         history: who keeps a record of every run; see ``tenure.history.History``.
+        metrics: where runs are counted and measured; see ``tenure.metrics``.
     """

@@ -212,10 +212,11 @@ class Form(ABC):
     def __init__(self, *, group: bool = False) -> None:
         self.group = group
 
-    def elector(self, coordinator: Any, **options: Any) -> Any:
+    def elector(self, coordinator: Any, *, listeners: Iterable[Any] = (), **options: Any) -> Any:
         if self.group:
-            return self.many(coordinator, GroupElectionOptions(**{"max_leaders": 1, **options}))
-        return self.single(coordinator, ElectionOptions(**options))
+            made = GroupElectionOptions(**{"max_leaders": 1, **options})
+            return self.many(coordinator, made, listeners=listeners)
+        return self.single(coordinator, ElectionOptions(**options), listeners=listeners)
 
     def method(self, coordinator: Any, result: bool, **options: Any) -> Any:
         elector = self.elector(coordinator, **options)

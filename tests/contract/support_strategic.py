@@ -6,6 +6,7 @@ Knows: their options. Must not know: the rules under test.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import tenure
@@ -20,9 +21,11 @@ class _Strategic(Form):
 
     queues = False
 
-    def elector(self, coordinator: Any, **options: Any) -> Any:
-        named = {"node_id": f"candidate-{next(_candidates)}", **options}
-        return self.single(coordinator, ElectionOptions(**named), strategy=tenure.FifoStrategy(), claim_timeout=0)
+    def elector(self, coordinator: Any, *, listeners: Iterable[Any] = (), **options: Any) -> Any:
+        named = ElectionOptions(**{"node_id": f"candidate-{next(_candidates)}", **options})
+        return self.single(
+            coordinator, named, strategy=tenure.FifoStrategy(), claim_timeout=0, listeners=listeners
+        )
 
 
 class StrategicBlocking(_Strategic, Blocking):

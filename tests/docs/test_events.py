@@ -13,7 +13,16 @@ import pytest
 from tests.docs.markdown import examples
 
 FILE = "docs/events.md"
-PRINTED = {"watch": ["nightly/report slot 0 has a holder", "nightly/report completed", "None"]}
+PRINTED = {
+    "watch": ["nightly/report slot 0 has a holder", "nightly/report completed", "None"],
+    "listeners": [
+        "leads report slot 0",
+        "failed: ZeroDivisionError division by zero",
+        "gave it back: failed",
+        "left to others: held",
+    ],
+    "metrics": ["1 1", "1 True"],
+}
 
 
 def test_every_example_is_run_here() -> None:

@@ -16,6 +16,8 @@ from cluster.opcodes import Outcome
 
 
 class FakeLost:
+    reason = "expired"
+
     def __init__(self) -> None:
         self._set = False
         self._callbacks: list[Callable[[], object]] = []
@@ -49,6 +51,7 @@ class FakeLease:
         self.slot = 0
         self.node_id = node_id
         self.lost = FakeLost()
+        self.warnings = 0
 
     def check(self) -> None:
         if self.lost.is_set():

@@ -6,7 +6,6 @@ Knows: ``Run``. Must not know: the forms.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from cluster.errors import LeaseLostError, UsageError
 from cluster.opcodes import Outcome
 from tenure._engine import Run
 from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped
+from tests.tenure.fake import FakeLost
 
 pytestmark = pytest.mark.fast
 
@@ -27,7 +27,8 @@ class Stub:
     node_id: str = "me"
     token: int = 7
     slot: int = 0
-    lost: threading.Event = field(default_factory=threading.Event)
+    lost: FakeLost = field(default_factory=FakeLost)
+    warnings: int = 0
 
     def lose(self, lost: bool = True) -> None:
         if lost:

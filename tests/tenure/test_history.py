@@ -6,13 +6,12 @@ Knows: the public electors, decorators and sinks. Must not know: how records tra
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import logging
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,12 @@ import pytest
 
 import tenure
 from tenure import ElectionOptions, Unavailable, UsageError, history, leader_only
-from tenure._history import BATCH_MAX, MESSAGE_MAX, QUEUED_MAX
+from tenure._feed import BATCH_MAX, QUEUED_MAX
+from tenure._history import MESSAGE_MAX
 from tenure.history import History, LoggingSink, MemorySink, RunRecord, SQLiteSink, overlaps, takeovers
+from tests.tenure import support_forms
 from tests.tenure.fake import FakeCoordinator
+from tests.tenure.support_forms import FORMS, Form, failing
 
 pytestmark = pytest.mark.fast
 
@@ -36,80 +38,8 @@ class Unsayable(Exception):
         raise Broken
 
 
-def failing(error: BaseException) -> Any:
-    raise error
-
-
-async def awaited(value: Any) -> Any:
-    return await value
-
-
 def blocking(coordinator: Any, kept: History, action: Callable[[], Any]) -> Any:
-    return tenure.LeaderElector(coordinator, history=kept).run_if_leader("job", action)
-
-
-def in_body(coordinator: Any, kept: History, action: Callable[[], Any]) -> Any:
-    with tenure.LeaderElector(coordinator, history=kept).leading("job", optional=True) as lease:
-        return None if lease is None else action()
-
-
-def in_group(coordinator: Any, kept: History, action: Callable[[], Any]) -> Any:
-    return tenure.LeaderGroupElector(coordinator, history=kept).run_if_leader("job", action)
-
-
-def in_tasks(coordinator: Any, kept: History, action: Callable[[], Any]) -> Any:
-    async def work() -> Any:
-        return action()
-
-    return asyncio.run(awaited(tenure.AsyncLeaderElector(coordinator, history=kept).run_if_leader("job", work)))
-
-
-def in_async_body(coordinator: Any, kept: History, action: Callable[[], Any]) -> Any:
-    async def main() -> Any:
-        async with tenure.AsyncLeaderElector(coordinator, history=kept).leading("job", optional=True) as lease:
-            return None if lease is None else action()
-
-    return asyncio.run(main())
-
-
-def as_future(coordinator: Any, kept: History, action: Callable[[], Any]) -> Any:
-    def begin() -> concurrent.futures.Future[Any]:
-        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        try:
-            future.set_result(action())
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-    return tenure.FutureLeaderElector(coordinator, history=kept).run_if_leader("job", begin).result(10)
-
-
-def in_thread(coordinator: Any, kept: History, action: Callable[[], Any]) -> Any:
-    with tenure.ThreadLeaderElector(coordinator, history=kept) as elector:
-        return elector.run_if_leader("job", action).result(10)
-
-
-def as_generator(coordinator: Any, kept: History, action: Callable[[], Any]) -> Any:
-    @leader_only(tenure.LeaderElector(coordinator, history=kept), "job")
-    def steps() -> Generator[Any, None, None]:
-        yield action()
-
-    return list(steps()) or None
-
-
-def as_async_generator(coordinator: Any, kept: History, action: Callable[[], Any]) -> Any:
-    @leader_only(tenure.AsyncLeaderElector(coordinator, history=kept), "job")
-    async def steps() -> AsyncIterator[Any]:
-        yield action()
-
-    async def main() -> Any:
-        return [item async for item in steps()] or None
-
-    return asyncio.run(main())
-
-
-FORMS = [blocking, in_body, in_group, in_tasks, in_async_body, as_future, in_thread, as_generator, as_async_generator]
-Form = Callable[[Any, History, Callable[[], Any]], Any]
+    return support_forms.blocking(coordinator, {"history": kept}, action)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -117,13 +47,13 @@ def test_every_form_records_each_run_once_with_its_ending(form: Form) -> None:
     memory = MemorySink()
     coordinator: Any = FakeCoordinator()
     with History(memory, skipped=True) as kept:
-        assert form(coordinator, kept, lambda: 5) in (5, [5])
+        assert form(coordinator, {"history": kept}, lambda: 5) in (5, [5])
         with pytest.raises(Broken):
-            form(coordinator, kept, lambda: failing(Broken("x" * 1000)))
+            form(coordinator, {"history": kept}, lambda: failing(Broken("x" * 1000)))
         with pytest.raises(tenure.LeaseLostError):
-            form(coordinator, kept, lambda: coordinator.lose("job"))
+            form(coordinator, {"history": kept}, lambda: coordinator.lose("job"))
         with tenure.LeaderElector(coordinator).leading("job"):
-            assert form(coordinator, kept, lambda: 5) is None
+            assert form(coordinator, {"history": kept}, lambda: 5) is None
     runs = memory.runs("job")
     assert [run.status for run in runs] == ["completed", "failed", "lost", "skipped"]
     assert [(run.token, run.slot, run.node_id) for run in runs] == [(n, 0, "fake") for n in (1, 2, 3)] + [(None,) * 3]
@@ -362,7 +292,7 @@ def test_a_tenants_elector_records_stored_names_and_a_forked_child_nothing() -> 
     with History(memory) as kept:
         elector = tenure.LeaderElector(coordinator, ElectionOptions(), history=kept).for_tenant("acme")
         elector.run_if_leader("job", lambda: 5)
-        kept._process = -1
+        kept._feeds[0]._process = -1
         elector.run_if_leader("job", lambda: 5)
         assert kept.dropped == 2
     assert [run.name for run in memory.runs()] == ["tenant:acme:job"]

@@ -1,0 +1,182 @@
+"""Metrics of electors: what is counted and measured, and where it goes.
+
+Knows: the metrics and their labels, the outside package ``prometheus_client``. Must not know: how a run goes, on which thread a metric is
+called (``_observers``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, runtime_checkable
+
+from cluster.errors import UsageError
+
+__all__ = ["COUNTERS", "HISTOGRAMS", "MemoryMetrics", "Metrics", "Observed", "PrometheusMetrics"]
+
+# What is counted, with its labels and what they mean.
+COUNTERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "elections": (("name", "result"), "Attempts to lead, by result: elected, skipped, unavailable."),
+    "runs": (("name", "result"), "Led runs that ended: completed, failed, lost, cancelled, not_started."),
+    "lost": (
+        ("name", "reason"),
+        "Leases that ended against their holder's will: expired, revoked, not_held, closing, cluster_changed.",
+    ),
+    "nearly_over": (("name",), "Warnings that a lease without auto_extend had passed 80 % of its time under its work."),
+    "unled": (("name",), "Runs without a lease, by failure_mode run_anyway."),
+    "listener_errors": (("name",), "Calls of listeners that raised."),
+}
+# What is measured, in seconds.
+HISTOGRAMS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "wait_seconds": (
+        ("name", "result"),
+        "From the call to the grant, or to the refusal: elected, skipped, unavailable.",
+    ),
+    "held_seconds": (("name",), "From the grant to the end of the work."),
+}
+# The longest holds are of latches.
+BUCKETS: Final = (
+    0.001,
+    0.005,
+    0.01,
+    0.05,
+    0.1,
+    0.5,
+    1.0,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+    1800.0,
+    3600.0,
+    21600.0,
+    86400.0,
+)
+
+
+@runtime_checkable
+class Metrics(Protocol):
+    """Where metrics go. Called on one thread of its own, soon after; what it raises is logged and harms no run."""
+
+    def count(self, metric: str, labels: Mapping[str, str], amount: int) -> None:
+        """Add to one of ``COUNTERS``."""
+
+    def observe(self, metric: str, labels: Mapping[str, str], seconds: float) -> None:
+        """One more value of one of ``HISTOGRAMS``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Values of one histogram. ``largest`` is 0.0 where there are none."""
+
+    count: int
+    total: float
+    largest: float
+
+
+class MemoryMetrics:
+    """Metrics in memory, for tests and for small programs. One entry for each combination of labels.
+
+    >>> import tenure
+    >>> from tenure.listeners import flush
+    >>> from tenure.metrics import MemoryMetrics
+    >>> metrics = MemoryMetrics()
+    >>> with tenure.local() as coordinator:
+    ...     tenure.LeaderElector(coordinator, metrics=metrics).run_if_leader("report", lambda: "done")
+    'done'
+    >>> flush(), metrics.counted("elections", result="elected"), metrics.observed("held_seconds").count
+    (True, 1, 1)
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._counts: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
+        self._values: dict[tuple[str, frozenset[tuple[str, str]]], Observed] = {}
+
+    def count(self, metric: str, labels: Mapping[str, str], amount: int) -> None:
+        key = metric, frozenset(labels.items())
+        with self._guard:
+            self._counts[key] = self._counts.get(key, 0) + amount
+
+    def observe(self, metric: str, labels: Mapping[str, str], seconds: float) -> None:
+        key = metric, frozenset(labels.items())
+        with self._guard:
+            old = self._values.get(key, Observed(0, 0.0, 0.0))
+            self._values[key] = Observed(old.count + 1, old.total + seconds, max(old.largest, seconds))
+
+    def counted(self, metric: str, **labels: str) -> int:
+        """The sum over all entries of a counter that have these labels."""
+        _known(metric, COUNTERS)
+        wanted = labels.items()
+        with self._guard:
+            return sum(n for (kind, has), n in self._counts.items() if kind == metric and wanted <= has)
+
+    def observed(self, metric: str, **labels: str) -> Observed:
+        """All values of a histogram that have these labels."""
+        _known(metric, HISTOGRAMS)
+        wanted = labels.items()
+        with self._guard:
+            found = [value for (kind, has), value in self._values.items() if kind == metric and wanted <= has]
+        return Observed(
+            sum(value.count for value in found),
+            sum(value.total for value in found),
+            max((value.largest for value in found), default=0.0),
+        )
+
+
+def _known(metric: str, kinds: Mapping[str, object]) -> None:
+    if metric not in kinds:
+        raise UsageError(f"{metric!r} is no such metric", f"there are {', '.join(kinds)}")
+
+
+class PrometheusMetrics:
+    """Metrics for Prometheus, by the package ``prometheus_client`` (``pip install tenure[prometheus]``). All begin with ``tenure_``.
+
+    Args:
+        registry: a ``CollectorRegistry``; None: the package's own, which its HTTP server shows. One object of this class for each.
+        by_name: a series for each name that is led. Not where names have ids in them: every series stays for good.
+
+    Raises:
+        UsageError: the package is missing.
+        ValueError: the registry has such metrics already.
+    """
+
+    def __init__(self, registry: Any = None, *, by_name: bool = False) -> None:
+        try:
+            import prometheus_client as outside
+        except ImportError as error:
+            raise UsageError(
+                "PrometheusMetrics needs the package prometheus_client", "pip install 'tenure[prometheus]'"
+            ) from error
+        self._by_name = by_name
+        self._registry = outside.REGISTRY if registry is None else registry
+        self._text = outside.generate_latest
+        self._counters = {
+            metric: outside.Counter(f"tenure_{metric}", says, self._kept(labels), registry=self._registry)
+            for metric, (labels, says) in COUNTERS.items()
+        }
+        self._histograms = {
+            metric: outside.Histogram(
+                f"tenure_{metric}", says, self._kept(labels), registry=self._registry, buckets=BUCKETS
+            )
+            for metric, (labels, says) in HISTOGRAMS.items()
+        }
+
+    def _kept(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        return labels if self._by_name else tuple(label for label in labels if label != "name")
+
+    def count(self, metric: str, labels: Mapping[str, str], amount: int) -> None:
+        counter = self._counters[metric]
+        kept = {label: labels[label] for label in self._kept(COUNTERS[metric][0])}
+        (counter.labels(**kept) if kept else counter).inc(amount)
+
+    def observe(self, metric: str, labels: Mapping[str, str], seconds: float) -> None:
+        histogram = self._histograms[metric]
+        kept = {label: labels[label] for label in self._kept(HISTOGRAMS[metric][0])}
+        (histogram.labels(**kept) if kept else histogram).observe(seconds)
+
+    def text(self) -> bytes:
+        """Everything in the registry, in Prometheus's text format."""
+        return self._text(self._registry)
