@@ -18,8 +18,6 @@ from tests.docs.markdown import examples
 from tests.support import eventually
 from tests.support_cluster import free_ports
 
-pytestmark = pytest.mark.core
-
 FILE = "docs/prefork.md"
 
 
