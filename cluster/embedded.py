@@ -68,6 +68,7 @@ def node_config(
     tls: Tls | None,
     insecure: bool,
     advertise: str | None,
+    weight: int,
     rhythm: str,
 ) -> NodeConfig:
     """What ``join`` was given, checked. Raises UsageError."""
@@ -84,6 +85,7 @@ def node_config(
         secrets=Secrets.of(secret),
         tls=tls,
         insecure=insecure,
+        weight=weight,
         election_min_s=shortest_s,
         election_max_s=longest_s,
         heartbeat_s=heartbeat_s,
@@ -105,6 +107,7 @@ def join(
     tls: Tls | None = None,
     insecure: bool = False,
     advertise: str | None = None,
+    weight: int = 1,
     election: str = "default",
     ready_timeout: Seconds = READY_TIMEOUT_S,
 ) -> Coordinator:
@@ -122,6 +125,8 @@ def join(
             one secret each. Without it, and without ``tls``, only this machine may connect, unless ``insecure``.
         tls: this node's certificate, its key and the authority that all certificates come from; None: no TLS.
         advertise: address under which the others reach this node, if it is not ``listen``.
+        weight: 0 to 1,000: of the members that have caught up, the heaviest shall lead the raft group. Leadership moves by transfer, at
+            most every 20 of the longest election timeouts; who is elected when a leader dies does not depend on it.
         election: rhythm by name: ``"default"`` (0.3 to 0.6 s without a leader begin an election), ``"low"``, ``"region"``.
         ready_timeout: seconds, 0.001 to 1 day: how long to wait until a raft leader is known.
 
@@ -133,7 +138,7 @@ def join(
         Unavailable: no raft leader within ``ready_timeout``: fewer than a majority of the members can be reached.
         CoordinationError: the data directory is damaged; the message names the file.
     """
-    config = node_config(listen, peers, single, data_dir, ephemeral, durability, secret, tls, insecure, advertise, election)
+    config = node_config(listen, peers, single, data_dir, ephemeral, durability, secret, tls, insecure, advertise, weight, election)
     patience_s = timeout_s(ready_timeout, "ready_timeout")
     io = IoThread("tenure-node")
     node: Node | None = None

@@ -72,6 +72,7 @@ WATCHERS_MAX: Final = 10_000
 WAITER_UNHEARD_S: Final = 2.0
 PEERS_MAX: Final = 15
 MEMBERS_MAX: Final = 15
+NODE_WEIGHT_MAX: Final = 1_000
 
 # Of the raft group's rhythm, in seconds.
 ELECTION_TIMEOUT_MIN_S: Final = 0.3

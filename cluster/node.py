@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cluster.address import Address
 from cluster.env import RealEnv
 from cluster.errors import CoordinationError, Unavailable, UsageError
-from cluster.limits import ELECTION_TIMEOUT_MAX_S, ELECTION_TIMEOUT_MIN_S, HEARTBEAT_S, PEERS_MAX
+from cluster.limits import ELECTION_TIMEOUT_MAX_S, ELECTION_TIMEOUT_MIN_S, HEARTBEAT_S, NODE_WEIGHT_MAX, PEERS_MAX
 from cluster.net import NodeNet, check_exposure, memory_pair
 from cluster.ports import Connection, Env, Hello, Welcome
 from cluster.secrets import NO_SECRETS, Secrets
@@ -43,6 +43,7 @@ class NodeConfig:
         secrets: what proves each role, in the raft group and to its clients.
         tls: certificate files; every connection but those of Unix sockets is protected then.
         insecure: allow to listen on more than this machine without a secret or TLS.
+        weight: of the members that could lead the heaviest shall, 0 to 1,000.
         election_min_s, election_max_s: a follower that hears no leader for a random time between the two asks for votes.
     """
 
@@ -57,6 +58,7 @@ class NodeConfig:
     secrets: Secrets = NO_SECRETS
     tls: Tls | None = None
     insecure: bool = False
+    weight: int = 1
     election_min_s: float = ELECTION_TIMEOUT_MIN_S
     election_max_s: float = ELECTION_TIMEOUT_MAX_S
     heartbeat_s: float = HEARTBEAT_S
@@ -89,6 +91,8 @@ class NodeConfig:
                 f"election timeout {self.election_min_s}-{self.election_max_s} s does not fit a heartbeat of {self.heartbeat_s} s",
                 "the shortest must be more than three heartbeats, and less than the longest",
             )
+        if type(self.weight) is not int or not 0 <= self.weight <= NODE_WEIGHT_MAX:
+            raise UsageError(f"weight={self.weight!r} is no weight of a node", f"give a whole number from 0 to {NODE_WEIGHT_MAX}")
         self.secrets.of_role("peer")
         check_exposure((self.listen, *self.also_listen), self.secrets, self.tls, self.insecure)
 
@@ -136,6 +140,7 @@ class Node:
                 election_max_s=config.election_max_s,
                 heartbeat_s=config.heartbeat_s,
                 ephemeral=config.ephemeral,
+                weight=config.weight,
             ),
             storage,
             self.server,

@@ -114,7 +114,8 @@ class Hello:
         incarnation: 16 bytes; a peer's data directory's, a client's process-wide client id.
         cluster_id: 16 bytes, or empty while none is known.
         info: of peers, for forming a group: ``{"blank": bool, "joined": bool, "formed": {node id: incarnation}, "peers": [node id, …],
-            "member_since": [int, int], "wall_ms": int, "silence_ms": int}`` (so long it refuses its vote after hearing a leader).
+            "member_since": [int, int], "wall_ms": int, "silence_ms": int}`` (so long it refuses its vote after hearing a leader), and
+            ``"weight": int``.
     """
 
     role: str

@@ -201,6 +201,7 @@ def join_or_connect(
     tls: Tls | None = None,
     insecure: bool = False,
     advertise: str | None = None,
+    weight: int = 1,
     election: str = "default",
     timeout: Seconds = TIMEOUT_S,
     ready_timeout: Seconds = READY_TIMEOUT_S,
@@ -227,7 +228,7 @@ def join_or_connect(
         Unavailable: no raft leader within ``ready_timeout``.
         CoordinationError: the data directory is damaged; the message names the file.
     """
-    config = node_config(listen, peers, single, data_dir, ephemeral, durability, secret, tls, insecure, advertise, election)
+    config = node_config(listen, peers, single, data_dir, ephemeral, durability, secret, tls, insecure, advertise, weight, election)
     config.secrets.of_role("client")
     socket = _socket_address(socket_path)
     patience_s = timeout_s(ready_timeout, "ready_timeout")

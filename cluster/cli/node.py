@@ -11,9 +11,21 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from cluster.cli.options import LOG_FORMAT, SECRET_FILE, TLS, Option, Parser, addresses, log_level, read_tls, seconds
+from cluster.cli.options import (
+    LOG_FORMAT,
+    SECRET_FILE,
+    TLS,
+    Option,
+    Parser,
+    addresses,
+    count,
+    log_level,
+    read_tls,
+    seconds,
+)
 from cluster.cli.output import emit
 from cluster.errors import CoordinationError, UsageError
+from cluster.limits import NODE_WEIGHT_MAX
 
 if TYPE_CHECKING:
     from cluster.address import Address
@@ -74,6 +86,13 @@ OPTIONS = (
     *TLS,
     Option("--insecure", "listen without a secret or TLS where others than this machine can connect"),
     Option(
+        "--weight",
+        "0 to 1000: of the nodes that have caught up, the heaviest shall lead the raft group",
+        count(0, NODE_WEIGHT_MAX),
+        1,
+        metavar="W",
+    ),
+    Option(
         "--election-timeout",
         "seconds without a raft leader before a node stands for election; drawn between this and twice this",
         seconds(0.05, 60),
@@ -114,6 +133,7 @@ def read_config(args: argparse.Namespace) -> NodeConfig:
         secrets=args.secret_file or NO_SECRETS,
         tls=read_tls(args),
         insecure=bool(args.insecure),
+        weight=args.weight,
         election_min_s=args.election_timeout,
         election_max_s=2 * args.election_timeout,
         heartbeat_s=heartbeat_s,

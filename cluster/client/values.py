@@ -150,6 +150,7 @@ class MemberInfo:
         voter: whether it counts. A member that lost its data does not until it has caught up.
         connected: whether the raft leader is connected with it.
         match_index, lag: how far its log is known to agree, and how many entries it is behind.
+        weight: leadership moves to the heaviest that could lead.
     """
 
     node_id: str
@@ -158,6 +159,7 @@ class MemberInfo:
     connected: bool
     match_index: int
     lag: int
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +258,7 @@ def member_infos(answer: list[Any]) -> tuple[MemberInfo, ...]:
     return tuple(
         MemberInfo(
             str(member["node_id"]), str(member["role"]), bool(member["voter"]), bool(member["connected"]),
-            int(member["match_index"] or 0), int(member["lag"] or 0),
+            int(member["match_index"] or 0), int(member["lag"] or 0), int(member.get("weight", 1)),
         )
         for member in fields["members"]
     )  # fmt: skip

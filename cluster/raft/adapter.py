@@ -17,6 +17,7 @@ from cluster.raft.following import Trim
 from cluster.raft.leading import CheckQuorum, Forward
 from cluster.raft.lifecycle import Lifecycle
 from cluster.raft.members import KeepsMembers
+from cluster.raft.preferring import Preference
 from cluster.raft.receiving import AckTerm, OneConn, StepDown
 from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
 from cluster.raft.snapsend import SnapSend
@@ -34,6 +35,7 @@ class Adapter(
     Stickiness,
     VoteId,
     Unlisted,
+    Preference,
     CheckQuorum,
     OneAtATime,
     OwnTermFirst,

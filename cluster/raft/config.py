@@ -46,6 +46,7 @@ class RaftConfig:
         compact_bytes: the log is compacted when it has grown by this much.
         tail_bytes: so much of the log is kept behind a snapshot, for followers that are only a little late.
         ephemeral: nothing is kept; each start is a new incarnation.
+        weight: of the members that could lead the heaviest shall (see ``preferring``).
     """
 
     node_id: str
@@ -57,6 +58,7 @@ class RaftConfig:
     compact_bytes: int = COMPACT_BYTES
     tail_bytes: int = TAIL_BYTES
     ephemeral: bool = False
+    weight: int = 1
 
     def __post_init__(self) -> None:
         if not self.peers and not self.single:

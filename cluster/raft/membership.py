@@ -56,6 +56,7 @@ class Membership(Leading, Following):
             "member_since": list(self._member_since()),
             "wall_ms": int(self._env.wall() * 1000),
             "silence_ms": int(self._config.election_min_s * 1000),
+            "weight": self._config.weight,
         }
 
     def _member_since(self) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cluster.raft.engine import CANDIDATE, LEADER
+from cluster.raft.preferring import weight_of
 
 if TYPE_CHECKING:
     from cluster.raft.adapter import Adapter
@@ -29,6 +30,7 @@ def describe(adapter: Adapter) -> dict[str, Any]:
         "lag": 0,
         "connected": True,
         "voter": adapter._is_member() and adapter._is_listed(),
+        "weight": config.weight,
     }
     members = [me]
     for peer in adapter._others:
@@ -41,6 +43,7 @@ def describe(adapter: Adapter) -> dict[str, Any]:
                 "lag": max(0, last - peer.match) if leading else None,
                 "connected": peer.connected,
                 "voter": (peer.voter and why is None) if leading else None,
+                "weight": weight_of(peer),
             }
         )
     if leading:
