@@ -53,7 +53,6 @@ class Seat:
         self.endpoints = self._sockets.endpoints
         self._node: Node | None = None
         self._lock: LockedFile | None = None
-        self._closed = False
         self._over = asyncio.Event()
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._candidacy = env.spawn(self._stand(), "tenure-prefork")
@@ -92,7 +91,6 @@ class Seat:
 
     def close(self) -> None:
         """End the node, if it is here, and let another process take over."""
-        self._closed = True
         self._candidacy.cancel()
         if self._node is not None:
             self._node.close()
@@ -144,9 +142,11 @@ class Seat:
         else:
             logger.info("prefork.node node=%s socket=%s pid=%d", self._config.address, self._socket, process_id())
             self._settle(None)
-            await self._over.wait()
+            try:
+                await self._over.wait()
+            finally:
+                self._node.close()
             node, self._node = self._node, None
-            node.close()
             await node.net.wait_closed()
         self._over.clear()
         self._unlock()

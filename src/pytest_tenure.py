@@ -7,7 +7,7 @@ that uses no fixture imports nothing of ``tenure``; ``-p no:tenure`` switches it
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -59,13 +59,12 @@ def tenure_coordinator(tenure_group: NodeGroup) -> Iterator[Coordinator]:
     coordinator.close(limit=0)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+# The older kind of wrapper: every pytest from 7 on knows it.
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     """A test that used the raft group and failed shows the end of each node's log."""
-    report = yield
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
     group = item.config.stash.get(_GROUP, None)
     if report.failed and group is not None and "tenure_group" in getattr(item, "fixturenames", ()):
         report.sections.append(("Raft group", group.logs()))
-    return report
