@@ -18,6 +18,7 @@ from cluster.codec import unpack, unpack_stream
 from cluster.limits import SWEEP_MAX_PER_BATCH
 from cluster.opcodes import Event, Status
 from cluster.server.batcher import header_of
+from cluster.server.events import Events
 from tests.sim.clocks import Pace, Stamp
 from tests.sim.violation import Violation
 from tests.table.invariants import Witness
@@ -60,6 +61,7 @@ class Observer:
         self._stamps: dict[bytes, Stamp] = {}
         self._leaders: dict[int, str] = {}
         self._granted: dict[int, bytes] = {}
+        self._events: dict[int, list[Any]] = {}
         self.floor = 0
         self._digest = hashlib.sha256()
 
@@ -116,7 +118,11 @@ class Observer:
         except AssertionError as objection:
             raise Violation(f"index {index}: {objection}") from None
         self._look_at_time(index, command, epoch, before)
-        for event in unpack_stream(events):
+        happened = list(unpack_stream(events))
+        for number, event in enumerate(happened, table.next_event - len(happened)):
+            if number in self._events:
+                raise Violation(f"index {index}: event {number} is given a second time")
+            self._events[number] = event
             self.counts[Event(event[0]).name] += 1
             if event[0] == Event.GRANTED:
                 self._check_grant(index, event)
@@ -182,10 +188,20 @@ class Observer:
 
     # At the end.
 
-    def agrees(self, node: str, snapshot: bytes) -> None:
-        """A node that applied everything has the state that the log gives (I6)."""
+    def agrees(self, node: str, snapshot: bytes, kept: Events) -> None:
+        """A node that applied everything has the state that the log gives (I6), and tells of the same events under the same numbers, from
+        the oldest that it keeps on."""
         if snapshot != self.table.snapshot():
             raise Violation(f"{node} has another state at index {self.last_index} than the log gives (I6)")
+        if kept.next != self.table.next_event:
+            raise Violation(f"{node} numbers the next event {kept.next}, and the log {self.table.next_event}")
+        after, told = kept.first - 1, list[list[Any]]()
+        while after + 1 < kept.next:
+            _, after, rows = kept.page(after, b"", extended=True)
+            told += rows
+        expected = [[number, *self._events[number]] for number in range(kept.first, kept.next) if number in self._events]
+        if told != expected:
+            raise Violation(f"{node} tells of other events from number {kept.first} on than the log has (D9)")
 
     def fingerprint(self) -> str:
         return self._digest.hexdigest()

@@ -107,7 +107,8 @@ class World:
             await asyncio.sleep(0.1)
         for node in self.nodes:
             assert node.node is not None
-            self.observer.agrees(node.name, node.node.server.table.snapshot())
+            server = node.node.server
+            self.observer.agrees(node.name, server.table.snapshot(), server.events)
 
     def _settled(self) -> bool:
         applied = {node.node.raft.status()["applied_index"] for node in self.nodes if node.node is not None}
