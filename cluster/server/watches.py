@@ -1,16 +1,16 @@
-"""Who watches, and what each of them has seen.
+"""Who watches, and what they have seen.
 
 Knows: the request WATCH of docs/protocol.md: it waits until there is something to tell. Must not know: how events are kept, sockets.
 
 Nothing is queued for a watcher: it asks again from the last number that it has seen. One that is slow finds, when it asks, that older
-events are gone, and costs the node nothing meanwhile.
+events are gone, and costs the node nothing meanwhile. All who wait for the same names have seen the same, so that an event that is none
+of theirs costs one look for all of them.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from cluster.codec import pack
@@ -23,15 +23,21 @@ from cluster.server.events import Events, Page
 # For how long watchers may keep the loop from everything else.
 SLICE_S: Final = 0.002
 
+# The connection's number, and the watch's id.
+Key = tuple[int, bytes]
 
-@dataclass(eq=False)
-class Watcher:
-    """One request that waits. ``seen``: the number of the last event that was looked at for it."""
 
-    rid: int
-    prefix: bytes
-    extended: bool
-    seen: int
+class Group:
+    """Who waits for the same names. ``seen``: the number of the last event that was looked at for them."""
+
+    __slots__ = ("extended", "prefix", "seen", "waiting")
+
+    def __init__(self, prefix: bytes, extended: bool, seen: int) -> None:
+        self.prefix = prefix
+        self.extended = extended
+        self.seen = seen
+        # In the order in which they came.
+        self.waiting: dict[Key, None] = {}
 
 
 def _answer(page: Page) -> bytes:
@@ -39,14 +45,19 @@ def _answer(page: Page) -> bytes:
 
 
 class Watches:
-    """The requests that wait for events, the one that was looked after longest ago first. ``reply(connection, request number, answer)``."""
+    """The requests that wait for events. ``reply(connection, request number, answer)``."""
 
     def __init__(self, env: Env, events: Events, reply: Callable[[int, int, bytes], None]) -> None:
         self._env = env
         self._events = events
         self._reply = reply
-        self._waiting: OrderedDict[tuple[int, bytes], Watcher] = OrderedDict()
+        # With the number of its request.
+        self._waiting: dict[Key, tuple[int, Group]] = {}
         self._of_connection: dict[int, set[bytes]] = {}
+        # The one that was looked after longest ago first.
+        self._groups: OrderedDict[tuple[bytes, bool], Group] = OrderedDict()
+        # What is to be said, to whom.
+        self._due: deque[tuple[Key, int, bytes]] = deque()
         self._scheduled = False
 
     def __len__(self) -> int:
@@ -59,68 +70,104 @@ class Watches:
         if after is None:
             return _answer(Page(events.next, events.next - 1, []))
         page = events.page(after, prefix, extended=extended)
-        if page.rows or page.first != after + 1:
+        if page.rows or page.first != after + 1 or page.last + 1 != events.next:
+            # Something to tell, or so much to look at that others come first: it asks again from there.
             return _answer(page)
         if len(self._waiting) >= WATCHERS_MAX:
             return answers.overloaded("WATCHERS_MAX")
         key = (number, watch_id)
         if key in self._waiting:
             return answers.bad_request("this watch waits already")
-        self._waiting[key] = Watcher(rid, prefix, extended, page.last)
+        group = self._group(prefix, extended)
+        group.waiting[key] = None
+        self._waiting[key] = (rid, group)
         self._of_connection.setdefault(number, set()).add(watch_id)
-        self._waiting.move_to_end(key, last=page.last + 1 == events.next)
-        self.happened()
         return None
 
+    def _group(self, prefix: bytes, extended: bool) -> Group:
+        """The group that has seen everything."""
+        group = self._groups.get((prefix, extended))
+        while group is not None and group.seen + 1 != self._events.next:
+            # Those who came before are told first, of what the newcomer has seen.
+            self._look(group)
+            group = self._groups.get((prefix, extended))
+        if group is None:
+            group = self._groups[prefix, extended] = Group(prefix, extended, self._events.next - 1)
+        return group
+
     def cancel(self, number: int, watch_id: bytes) -> None:
-        if (number, watch_id) in self._waiting:
-            self._tell((number, watch_id), answers.CANCELLED)
+        self._tell((number, watch_id), answers.CANCELLED)
 
     def drop_connection(self, number: int) -> None:
-        for watch_id in self._of_connection.pop(number, ()):
-            del self._waiting[number, watch_id]
+        for watch_id in list(self._of_connection.get(number, ())):
+            self._forget((number, watch_id))
 
     def end_reign(self, refusal: bytes) -> None:
         """Who watches asks the next raft leader, from where it is."""
-        while self._waiting:
-            self._tell(next(iter(self._waiting)), refusal)
+        for key in list(self._waiting):
+            self._tell(key, refusal)
+        self._due.clear()
 
-    def _tell(self, key: tuple[int, bytes], answer: bytes) -> None:
-        number, watch_id = key
-        watcher = self._waiting.pop(key)
-        of_connection = self._of_connection[number]
-        of_connection.remove(watch_id)
+    def _forget(self, key: Key) -> int:
+        """Whoever it was waits no more. Returns its request's number; 0: nobody waits under this key."""
+        rid, group = self._waiting.pop(key, (0, None))
+        if group is None:
+            return 0
+        of_connection = self._of_connection[key[0]]
+        of_connection.remove(key[1])
         if not of_connection:
-            del self._of_connection[number]
-        self._reply(number, watcher.rid, answer)
+            del self._of_connection[key[0]]
+        group.waiting.pop(key, None)
+        if not group.waiting:
+            self._disband(group)
+        return rid
+
+    def _disband(self, group: Group) -> None:
+        which = (group.prefix, group.extended)
+        if self._groups.get(which) is group:
+            del self._groups[which]
+
+    def _tell(self, key: Key, answer: bytes) -> None:
+        rid = self._forget(key)
+        if rid:
+            self._reply(key[0], rid, answer)
 
     def happened(self) -> None:
         """There may be something to tell."""
-        if not self._scheduled and self._behind() is not None:
+        if not self._scheduled and (self._due or self._behind() is not None):
             self._scheduled = True
             self._env.call_soon(self._work)
 
-    def _behind(self) -> tuple[int, bytes] | None:
+    def _behind(self) -> Group | None:
         """Whose turn it is."""
-        key = next(iter(self._waiting), None)
-        return key if key is not None and self._waiting[key].seen + 1 != self._events.next else None
+        group = next(iter(self._groups.values()), None)
+        return group if group is not None and group.seen + 1 != self._events.next else None
 
     def _work(self) -> None:
-        """Tell for a while; the rest is for the next turn of the loop."""
+        """Look and tell for a while; the rest is for the next turn of the loop."""
         self._scheduled = False
-        until = self._env.clock() + SLICE_S
-        while (key := self._behind()) is not None:
-            if self._env.clock() >= until:
-                self.happened()
+        clock = self._env.clock
+        until = clock() + SLICE_S
+        while clock() < until:
+            if self._due:
+                key, rid, answer = self._due.popleft()
+                if self._waiting.get(key, (0, None))[0] == rid:
+                    self._tell(key, answer)
+            elif (group := self._behind()) is not None:
+                self._look(group)
+            else:
                 return
-            self._look(key)
+        self.happened()
 
-    def _look(self, key: tuple[int, bytes]) -> None:
-        watcher = self._waiting[key]
-        page = self._events.page(watcher.seen, watcher.prefix, extended=watcher.extended)
-        if page.rows or page.first != watcher.seen + 1:
-            self._tell(key, _answer(page))
+    def _look(self, group: Group) -> None:
+        """Look at what happened for a group, a part of it if it is much."""
+        page = self._events.page(group.seen, group.prefix, extended=group.extended)
+        if page.rows or page.first != group.seen + 1:
+            self._disband(group)
+            answer = _answer(page)
+            self._due.extend((key, self._waiting[key][0], answer) for key in group.waiting)
+            self.happened()
             return
-        watcher.seen = page.last
+        group.seen = page.last
         if page.last + 1 == self._events.next:
-            self._waiting.move_to_end(key)
+            self._groups.move_to_end((group.prefix, group.extended))

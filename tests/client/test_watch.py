@@ -6,6 +6,7 @@ Knows: a coordinator on a node of one process. Must not know: frames.
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -138,6 +139,36 @@ def test_who_is_too_slow_is_told_of_the_gap(coordinator: Coordinator, monkeypatc
         assert watch.sequence == gap.sequence
         numbers = [next(watch).sequence for _ in range(begun + 80 - gap.sequence)]
         assert numbers == list(range(gap.sequence + 1, begun + 81))
+
+
+def test_an_interrupted_step_loses_nothing(coordinator: Coordinator) -> None:
+    interrupts = 0
+    with coordinator.watch() as watch:
+        for _ in range(5):
+            timer = threading.Timer(
+                0.05, lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            )
+            try:
+                timer.start()
+                next(watch)
+            except KeyboardInterrupt:
+                interrupts += 1
+            timer.join()
+        hold(coordinator, "job")
+        assert kinds(watch, 2) == ["granted", "released"]
+    assert interrupts == 5
+
+
+def test_a_forked_child_is_refused(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+    with coordinator.watch() as watch:
+        hold(coordinator, "job")
+        next(watch)
+        monkeypatch.setattr(coordinator._port.engine, "process", -1)
+        # What is here already is refused too: the parent has it.
+        with pytest.raises(UsageError, match="fork"):
+            next(watch)
+        monkeypatch.undo()
+        assert next(watch).kind == "released"
 
 
 def test_extensions_are_told_on_request(coordinator: Coordinator) -> None:

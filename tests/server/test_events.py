@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from cluster.codec import pack
+from cluster.codec import pack, unpack
 from cluster.limits import EVENTS_KEPT_MAX_BYTES, EVENTS_PAGE_MAX, WATCHERS_MAX
 from cluster.local import LocalNode
 from cluster.opcodes import Event, Op, Status
 from cluster.server import server as server_module
 from cluster.server import watches as watches_module
 from cluster.server.events import BATCH_COST_BYTES, LOOK_MAX, Events
+from cluster.server.watches import Watches
 from tests.server.test_asking_again import on_a_node, turns
 from tests.server.test_hostile_requests import Talker, acquire
 
@@ -141,6 +142,105 @@ def test_an_expiry_is_told_soon_however_long_the_leases_before_it_last(monkeypat
         assert [row[1:3] for row in talker.answers[rid][3]] == [[Event.EXPIRED, b"short"]]
 
     on_a_node(story)
+
+
+class Loop:
+    """The part of an env that watches use, turn by turn. Each look at the clock takes a tenth of a slice."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.soon: list[Any] = []
+
+    def clock(self) -> float:
+        self.now += watches_module.SLICE_S / 10
+        return self.now
+
+    def call_soon(self, work: Any) -> None:
+        self.soon.append(work)
+
+    def turn(self) -> bool:
+        soon, self.soon = self.soon, []
+        for work in soon:
+            work()
+        return bool(soon)
+
+
+class Desk:
+    """Watches by themselves, and who was told what."""
+
+    def __init__(self) -> None:
+        self.loop = Loop()
+        self.events = Events(1)
+        self.told: dict[int, list[Any]] = {}
+        self.watches = Watches(self.loop, self.events, self._reply)  # type: ignore[arg-type]
+        self.looks = 0
+        page = self.events.page
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.looks += 1
+            return page(*args, **kwargs)
+
+        self.events.page = counted  # type: ignore[method-assign]
+
+    def _reply(self, number: int, rid: int, answer: bytes) -> None:
+        self.told[rid] = unpack(answer)
+
+    def ask(self, rid: int, prefix: bytes, *, after: int = 0) -> bytes | None:
+        return self.watches.ask(1, rid, watch(after, prefix, watch_id=rid.to_bytes(16, "big")))
+
+    def happen(self, name: bytes) -> None:
+        self.events.add(event(name), self.events.next + 1)
+        self.watches.happened()
+
+
+def test_who_waits_for_the_same_names_costs_one_look_and_is_told_in_slices() -> None:
+    desk = Desk()
+    for rid in range(1, 101):
+        assert desk.ask(rid, b"mine/") is None
+    desk.looks = 0
+    desk.happen(b"yours/1")
+    while desk.loop.turn():
+        pass
+    assert (desk.looks, desk.told) == (1, {})
+    desk.happen(b"mine/1")
+    turns_taken = 0
+    while desk.loop.turn():
+        turns_taken += 1
+    assert (desk.looks, turns_taken >= 10) == (2, True)
+    assert list(desk.told) == list(range(1, 101))
+    assert all(answer[:3] == [Status.OK, 2, 2] for answer in desk.told.values())
+    assert len(desk.watches) == 0
+
+
+def test_a_newcomer_is_not_told_what_it_has_seen_and_does_not_hide_it_from_others() -> None:
+    desk = Desk()
+    assert desk.ask(1, b"mine/") is None
+    desk.happen(b"mine/1")
+    desk.happen(b"yours/1")
+    # Before the loop comes to it.
+    assert desk.ask(2, b"mine/", after=2) is None
+    desk.happen(b"mine/2")
+    while desk.loop.turn():
+        pass
+    assert {rid: (answer[1], [row[2] for row in answer[3]]) for rid, answer in desk.told.items()} == {
+        1: (1, [b"mine/1"]),
+        2: (3, [b"mine/2"]),
+    }
+
+
+def test_what_is_due_to_a_request_that_is_over_goes_to_nobody() -> None:
+    desk = Desk()
+    assert desk.ask(1, b"") is None
+    assert desk.watches.ask(1, 2, watch(0, watch_id=b"w" * 16)) is None
+    desk.happen(b"a")
+    desk.watches.cancel(1, b"w" * 16)
+    assert desk.told.pop(2) == [Status.CANCELLED]
+    assert desk.watches.ask(1, 3, watch(1, watch_id=b"w" * 16)) is None
+    while desk.loop.turn():
+        pass
+    assert list(desk.told) == [1]
+    desk.watches.drop_connection(1)
+    assert len(desk.watches) == 0
 
 
 def test_whoever_ceases_to_wait_leaves_nothing() -> None:
