@@ -186,6 +186,11 @@ class Observer:
                     f"a client was refused since token {answer[3]} held the name, which had ended {ago_s:.4f} s before it asked"
                 )
 
+    def event(self, number: int) -> list[Any] | None:
+        """The event that has this number, as it is told."""
+        event = self._events.get(number)
+        return None if event is None else [number, *event]
+
     # At the end.
 
     def agrees(self, node: str, snapshot: bytes, kept: Events) -> None:
