@@ -123,6 +123,7 @@ class Candidature:
         self._until = port.engine.clock() + spec.wait_ms / 1000
         self._overtaken = 0
         self._hint_s = LOOK_EVERY_S
+        self._grants_in_ms = 0
         requests.check("acquire")
 
     def look(self, waiter: Waiter) -> PlainCall:
@@ -133,6 +134,7 @@ class Candidature:
     def choose(self, look: Look, waiter: Waiter) -> ClaimCall | None:
         """The claim to be made now, if this node id is to make one."""
         self._hint_s = LOOK_EVERY_S
+        self._grants_in_ms = round(look.grants_in * 1000)
         if look.free_in:
             self._hint_s = look.free_in
             return None
@@ -155,11 +157,13 @@ class Candidature:
             self._hint_s = answers.number(answer, 1) / 1000
 
     def pause_s(self) -> float | None:
-        """Seconds to rest before the next look; None: the time is over."""
+        """Seconds to rest before the next look; None: the time is over. Raises Unavailable if nothing is granted to anybody yet."""
         if 0 < self._overtaken <= OVERTAKEN_MAX:
             return 0.0
         self._overtaken = 0
         left_s = self._until - self._engine.clock()
+        if left_s <= 0 and self._grants_in_ms:
+            raise answers.refusal([int(Status.NOT_YET), self._grants_in_ms], f"acquire {self._name!r}")
         # A millisecond is cluster time's step: sooner would find the same.
         return None if left_s <= 0 else min(left_s, max(0.001, min(self._hint_s, LOOK_EVERY_S)))
 

@@ -47,5 +47,7 @@ class CandidateDesk:
         host = self._host
         now_ms = host.keeper.stamp()
         revision, last_token, candidates = host.table.candidates(name, now_ms)
-        free_at_ms = host.table.next_free(name, 1, now_ms)
-        return pack([int(Status.OK), now_ms, revision, last_token, max(0, free_at_ms - now_ms), candidates])
+        free_in_ms = max(0, host.table.next_free(name, 1, now_ms) - now_ms)
+        # After a restore nobody holds it, and still it is not granted: who waits must not take that for contention.
+        grants_in_ms = max(0, host.table.grants_from - now_ms)
+        return pack([int(Status.OK), now_ms, revision, last_token, free_in_ms, grants_in_ms, candidates])

@@ -310,7 +310,7 @@ class FakeCluster:
             now = self.stamp()
             free_in = max(0, self.table.next_free(op[1], 1, now) - now)
             revision, last_token, infos = self.table.candidates(op[1], now)
-            answer = [0, now, revision, last_token, free_in, infos]
+            answer = [0, now, revision, last_token, free_in, max(0, self.table.grants_from - now), infos]
         elif code == Op.LEASES:
             rows, more = self.table.scan(op[1], op[2], op[3], op[4], self.stamp())
             answer = [0, self.stamp(), rows, more]

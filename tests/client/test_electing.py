@@ -93,6 +93,20 @@ def test_who_holds_the_name_is_waited_for() -> None:
     story(tell)
 
 
+def test_who_waits_for_grants_to_begin_after_a_restore_is_not_told_of_contention() -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "me")
+        world.cluster.apply([int(Op.RESTORE), 5_000])
+        for wait_time in (0, 1):
+            with pytest.raises(Unavailable, match="holders from before the restore may still run"):
+                await world.aio.acquire_elected("job", FIFO, wait_time=wait_time)
+        lease = await world.aio.acquire_elected("job", FIFO, wait_time=10)
+        assert lease is not None
+        await lease.release()
+
+    story(tell)
+
+
 def test_who_does_not_stand_is_not_elected() -> None:
     async def tell(world: World) -> None:
         assert await world.aio.acquire_elected("job", FIFO) is None

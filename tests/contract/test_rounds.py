@@ -21,7 +21,7 @@ import pytest
 
 import tenure
 from tenure._background import background
-from tests.contract.conftest import FORMS, GROUP_FORMS
+from tests.contract.conftest import FORMS, GROUP_FORMS, STRATEGIC_FORMS
 from tests.contract.support_forms import PATIENCE_S, Call, Form, Work
 from tests.support import eventually
 from tests.tenure.test_interrupts import interrupted_at
@@ -30,7 +30,7 @@ AT_ONCE = 25
 # Instructions of ours that a blocking run takes at least.
 INSTRUCTIONS = 150
 
-pytestmark = pytest.mark.parametrize("form", [*FORMS, *GROUP_FORMS], indirect=True)
+pytestmark = pytest.mark.parametrize("form", [*FORMS, *GROUP_FORMS, *STRATEGIC_FORMS], indirect=True)
 
 
 class Broken(Exception):
@@ -113,9 +113,10 @@ def interrupt(when: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def waits(coordinator: Any, name: str) -> bool:
+def waits(form: Form, coordinator: Any, name: str) -> bool:
+    """Whether somebody waits for the name: in line, or as a candidate."""
     state: tenure.LeaderState = coordinator.state(name)
-    return state.waiters == 1
+    return state.waiters == 1 if form.queues else len(coordinator.candidates(name)) == 1
 
 
 def given_up_waiting(form: Form, coordinator: Any, names: list[str]) -> None:
@@ -124,13 +125,13 @@ def given_up_waiting(form: Form, coordinator: Any, names: list[str]) -> None:
     if form.name == "blocking":
         for name, work in zip(names, works, strict=True):
             run = form.method(coordinator, False, wait_time=PATIENCE_S)
-            sender = interrupt(functools.partial(waits, coordinator, name))
+            sender = interrupt(functools.partial(waits, form, coordinator, name))
             with pytest.raises(KeyboardInterrupt):
                 run(name, work.run)
             sender.join()
     else:
         calls = [form.start(coordinator, n, w, wait_time=PATIENCE_S) for n, w in zip(names, works, strict=True)]
-        eventually(lambda: all(waits(coordinator, name) for name in names), PATIENCE_S)
+        eventually(lambda: all(waits(form, coordinator, name) for name in names), PATIENCE_S)
         for call in calls:
             call.cancel()
         assert set(ended(calls)) == {asyncio.CancelledError}
@@ -151,9 +152,18 @@ class Granting:
         return self
 
     async def acquire(self, name: str, **options: Any) -> Any:
-        lease = await self._coordinator.aio.acquire(name, **options)
+        return await self._given_up("acquire", name, options)
+
+    async def acquire_elected(self, name: str, **options: Any) -> Any:
+        return await self._given_up("acquire_elected", name, options)
+
+    async def _given_up(self, verb: str, name: str, options: dict[str, Any]) -> Any:
+        lease = await getattr(self._coordinator.aio, verb)(name, **options)
         self._call()
         return lease
+
+    async def keep_candidate(self, *args: Any) -> Any:
+        return await self._coordinator.aio.keep_candidate(*args)
 
 
 def give_up(form: Form, calls: list[Call], started: threading.Event) -> None:
