@@ -121,6 +121,8 @@ class Candidature:
         self._node_id = spec.node_id.decode("utf-8", "replace")
         self._timeout_s = requests.timeout_s(timeout)
         self._until = port.engine.clock() + spec.wait_ms / 1000
+        # All that is asked shares the time for finding out, which begins to run out when the wait is over.
+        self._limit = self._until + self._timeout_s
         self._overtaken = 0
         self._hint_s = LOOK_EVERY_S
         self._grants_in_ms = 0
@@ -129,7 +131,10 @@ class Candidature:
     def look(self, waiter: Waiter) -> PlainCall:
         op = (int(Op.CANDIDATES), self._name.encode("ascii"))
         about = f"acquire {self._name!r}"
-        return ReadCall(self._engine, about, op, lambda answer: read_look(self._name, answer), self._timeout_s, waiter)
+        return ReadCall(self._engine, about, op, lambda answer: read_look(self._name, answer), self._patience_s(), waiter)
+
+    def _patience_s(self) -> float:
+        return max(checks.TIMEOUT_MIN_S, min(self._timeout_s, self._limit - self._engine.clock()))
 
     def choose(self, look: Look, waiter: Waiter) -> ClaimCall | None:
         """The claim to be made now, if this node id is to make one."""
@@ -145,7 +150,7 @@ class Candidature:
         if place is None:
             return None
         claim = Claim(look.view.revision, len(look.view), place, self._claim_ms)
-        return ClaimCall(self._engine, self._spec, claim, self._engine.new_id(), self._timeout_s, waiter)
+        return ClaimCall(self._engine, self._spec, claim, self._engine.new_id(), self._patience_s(), waiter)
 
     def refused(self, answer: Answer) -> None:
         """What the log has against a claim; empty: the name is held."""

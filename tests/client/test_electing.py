@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster.errors import Unavailable, UsageError
+from cluster.errors import Indeterminate, Unavailable, UsageError
 from cluster.limits import CANDIDATE_INFO_MAX_BYTES, TOKEN_MAX
 from cluster.opcodes import Op, Outcome, Status
 from tenure import CandidateInfo, Candidates, ElectionResult, FifoStrategy, RankedStrategy
@@ -123,6 +123,21 @@ def test_an_outage_is_no_contention__C2() -> None:
         world.cluster.lead("")
         with pytest.raises(Unavailable):
             await world.aio.acquire_elected("job", FIFO, wait_time=60, timeout=1)
+
+    story(tell)
+
+
+def test_looks_and_claims_share_the_time_for_finding_out() -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "me")
+        for wait_time in (0.0, 2.0):
+            world.cluster.once(Op.CANDIDATES, Fate(late_s=0.9))
+            world.cluster.once(Op.ELECT, Fate(late_s=60.0))
+            began = world.now
+            with pytest.raises((Unavailable, Indeterminate)):
+                await world.aio.acquire_elected("job", FIFO, wait_time=wait_time, timeout=1)
+            assert world.now - began < wait_time + 1.1
+            await world.until(lambda: world.cluster.table.lease_count == 0, within_s=70)
 
     story(tell)
 

@@ -35,10 +35,12 @@ def check(events: Sequence[Record]) -> list[str]:
     wrong += lost_increments(events)
     wrong += check_records(read_calls(until_a_restore(events)).values())
     reads = [call for call in calls.values() if call.op == "read" and call.result == "ok"]
+    restores = [event["at"] for event in events if event["kind"] == "restored"]
     for name in sorted({hold.name for hold in holds.values()} | {call.names[0] for call in reads}):
         mine = sorted((hold for hold in holds.values() if hold.name == name), key=lambda hold: hold.token)
         wrong += exclusive(mine)
-        wrong += linear(name, mine, [call for call in reads if call.names[0] == name], _guesses(calls.values(), name))
+        guesses = _guesses(calls.values(), name)
+        wrong += linear(name, mine, [call for call in reads if call.names[0] == name], guesses, restores)
         wrong += refusals(name, mine, calls.values())
     return wrong
 
@@ -109,8 +111,13 @@ def _guesses(calls: Iterable[Call], name: str) -> float:
     )
 
 
-def linear(name: str, holds: Sequence[Hold], reads: Sequence[Call], unknown_from: float) -> list[str]:
-    """Consistent reads, slot by slot: there is a point within each at which the slot was as it says."""
+def linear(
+    name: str, holds: Sequence[Hold], reads: Sequence[Call], unknown_from: float, restores: Sequence[float] = ()
+) -> list[str]:
+    """Consistent reads, slot by slot: there is a point within each at which the slot was as it says.
+
+    A restore ends all leases: their holders find out at their next renewal, and until then others are shown nobody, and granted nothing.
+    """
     wrong = []
     by_slot: dict[int, dict[int, Hold]] = {}
     for hold in holds:
@@ -123,12 +130,17 @@ def linear(name: str, holds: Sequence[Hold], reads: Sequence[Call], unknown_from
                 # Granted, and no client was told.
                 by_slot[slot][token] = Hold(name, slot, token, "?", unknown_from, inf)
     for slot, known in by_slot.items():
-        wrong += _one_slot(name, slot, [known[token] for token in sorted(known)], seen, reads)
+        wrong += _one_slot(name, slot, [known[token] for token in sorted(known)], seen, reads, restores)
     return wrong
 
 
 def _one_slot(
-    name: str, slot: int, holds: Sequence[Hold], seen: dict[tuple[int, int], list[Call]], reads: Sequence[Call]
+    name: str,
+    slot: int,
+    holds: Sequence[Hold],
+    seen: dict[tuple[int, int], list[Call]],
+    reads: Sequence[Call],
+    restores: Sequence[float],
 ) -> list[str]:
     wrong = []
     now = -inf
@@ -149,6 +161,7 @@ def _one_slot(
             if (
                 read.began > granted_by
                 and read.ended < over
+                and not any(hold.asked <= at <= read.ended for at in restores)
                 and [slot, hold.token] not in [list(pair) for pair in read.found["slots"]]
             ):
                 wrong.append(

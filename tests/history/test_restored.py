@@ -1,4 +1,4 @@
-"""What a restore excuses in a history: records that go back. And what it does not: two holders, tokens that fall."""
+"""What a restore excuses in a history: records that go back, leases that nobody sees. And what not: two holders, tokens that fall."""
 
 from __future__ import annotations
 
@@ -26,6 +26,19 @@ def history(token: int, *, restored: bool) -> list[dict[str, object]]:
 def test_records_may_go_back_by_a_restore_only() -> None:
     assert not check(history(9, restored=True))
     assert any("record 'key'" in objection for objection in check(history(9, restored=False)))
+
+
+@pytest.mark.parametrize("restored", [True, False])
+def test_who_held_before_a_restore_may_believe_it_while_nobody_is_seen(restored: bool) -> None:
+    now = iter(range(100))
+    recorder = Recorder(lambda: float(next(now)))
+    recorder.returned(recorder.call("a", "acquire", ["job"], max_leaders=1), "ok", grants=[["job", 0, 7]])
+    recorder.returned(recorder.call("b", "read", ["job"]), "ok", slots=[[0, 7]])
+    if restored:
+        recorder.restored()
+    recorder.returned(recorder.call("b", "read", ["job"]), "ok", slots=[])
+    recorder.look("a", 7, True, 5.0)
+    assert bool(check(recorder.events)) is not restored
 
 
 def test_tokens_may_not__I2() -> None:

@@ -12,12 +12,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from tests.sim import crew, mutants, mutants_raft, mutants_records
+from tests.sim import crew, mutants, mutants_candidates, mutants_raft, mutants_records
 from tests.sim.campaign import SEED_LIMIT_S
 from tests.sim.run import run
 
 SEEDS_MAX = 500
-ALL: dict[str, mutants.Mutant] = {**mutants.MUTANTS, **mutants_raft.MUTANTS, **mutants_records.MUTANTS}
+ALL: dict[str, mutants.Mutant] = {
+    **mutants.MUTANTS,
+    **mutants_raft.MUTANTS,
+    **mutants_records.MUTANTS,
+    **mutants_candidates.MUTANTS,
+}
 
 
 def first_seed(name: str, seeds: int = SEEDS_MAX, first: int = 0) -> tuple[int, str] | None:

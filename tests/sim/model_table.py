@@ -43,6 +43,9 @@ class ModelTable(Model):
         found = self.records.get(key)
         return None if found is None else (found.name, found.version, found.token, found.value)
 
+    def candidates(self, name: bytes, now_ms: int) -> tuple[int, int, list[tuple[Any, ...]]]:
+        return views.candidates(self, name, now_ms)
+
     def next_deadline(self) -> int:
         return views.next_deadline(self)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from tests.sim import records
+from tests.sim import candidates, records
 from tests.sim.kinds import Work
 
 if TYPE_CHECKING:
@@ -68,4 +68,5 @@ WORK: tuple[Work, ...] = (
     Work("contend", 0.9, contend),
     Work("read", 0.1, read),
     *records.WORK,
+    *candidates.WORK,
 )

@@ -58,3 +58,19 @@ class CandidateWitness:
             if revision == earlier[name][1]:
                 assert {c[NUMBER] for c in candidates} <= set(known), "F4: one revision, two views"
         assert counted <= released, "F5: a result was counted that nobody gave, or twice"
+        if len(happened) == 1:
+            self._check_claim(before, after, *happened[0])
+
+    def _check_claim(self, before: Any, after: Any, operation: list[Any], answer: list[Any]) -> None:
+        """Of a claim that had a batch for itself, so that the state before it is the one that it was judged by."""
+        if operation[0] != ELECT or answer[0] != OK or answer[1] < before.next_token:
+            return
+        name, node_id, claim = operation[2], operation[7], operation[9:]
+        found = [row for row in before.rosters if row[0] == name]
+        assert found, "F4: granted to who does not stand"
+        _, revision, _, open_since, candidates = found[0]
+        living = [candidate for candidate in candidates if candidate[DEADLINE] > after.now]
+        assert node_id in [candidate[NODE] for candidate in living], "F4: granted to who does not stand"
+        assert claim[:2] == [revision, len(living)], "F4: granted against another view"
+        opened = after.now if open_since is None else open_since
+        assert after.now >= opened + claim[2] * claim[3], "F4: granted before its turn"

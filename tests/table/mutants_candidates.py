@@ -128,6 +128,10 @@ BREAKS_AN_INVARIANT: dict[type[Model], str] = {
     RefreshRevives: "F5: revived",
     LateOutcomeRevives: "F5: revived",
     RefreshShortens: "a candidate's time was shortened",
+    RevisionUnchecked: "F4: granted against another view",
+    WhoRanOutIsNotMissed: "F4: granted against another view",
+    EveryTurnIsNow: "F4: granted before its turn",
+    StrangersClaim: "F4: granted to who does not stand",
     GrantIsNoChange: "F4: a grant was no change",
     OutcomeIsNoChange: "F4: one revision, two views",
 }

@@ -135,6 +135,7 @@ def look_around(table: LeaseTable, model: Model, rng: random.Random) -> None:
     leaders = rng.choice([1, 2, 3, 1_024])
     assert table.next_free(name, leaders, now) == views.next_free(model, name, leaders, now)
     assert table.next_deadline() == views.next_deadline(model)
+    assert table.candidates(name, now) == views.candidates(model, name, now)
     page: list[Any] = [
         rng.choice([b"", b"n", b"n1", b"x"]),
         rng.choice([b"", name]),

@@ -40,6 +40,15 @@ def scan(
     return found[:limit], len(found) > limit
 
 
+def candidates(model: Model, name: bytes, now_ms: int) -> tuple[int, int, list[tuple[Any, ...]]]:
+    roster, now = model.rosters.get(name), max(now_ms, model.now)
+    standing = [c for c in roster.candidates if c.deadline > now] if roster else []
+    if roster is None or not standing:
+        return 0, 0, []
+    rows = [(c.node_id, c.info, c.registered, c.last_start, c.last_completion, c.successes, c.failures) for c in standing]
+    return roster.revision, roster.last_token, rows
+
+
 def next_free(model: Model, name: bytes, max_leaders: int, now_ms: int) -> int:
     now = max(now_ms, model.now)
     if now < model.grants_from:
