@@ -43,3 +43,17 @@ def test_who_held_before_a_restore_may_believe_it_while_nobody_is_seen(restored:
 
 def test_tokens_may_not__I2() -> None:
     assert any("(I2)" in objection for objection in check(history(6, restored=True)))
+
+
+@pytest.mark.parametrize(("restored", "excused"), [("before the read", True), ("after it", False), ("never", False)])
+def test_a_read_may_miss_who_holds_from_before_a_restore_only(restored: str, excused: bool) -> None:
+    now = iter(range(100))
+    recorder = Recorder(lambda: float(next(now)))
+    recorder.returned(recorder.call("a", "acquire", ["job"], max_leaders=1), "ok", grants=[["job", 0, 7]])
+    if restored == "before the read":
+        recorder.restored()
+    recorder.returned(recorder.call("b", "read", ["job"]), "ok", slots=[])
+    if restored == "after it":
+        recorder.restored()
+    recorder.look("a", 7, True, 5.0)
+    assert (not check(recorder.events)) is excused

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cluster.client import Coordinator, TcpDoor
@@ -148,7 +149,8 @@ class Worker:
         for found in await asyncio.gather(*tries, return_exceptions=True):
             if isinstance(found, list):
                 for lease in found:
-                    await self.release(lease, arguments)
+                    with suppress(CoordinationError):
+                        await self.release(lease, arguments)
             elif not isinstance(found, CoordinationError):
                 raise found
 
