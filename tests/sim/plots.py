@@ -118,6 +118,11 @@ async def split_reign(world: World, count: Count) -> None:
     await asyncio.gather(*asking)
 
 
+def _stands_in(node: SimNode) -> float:
+    """So many seconds until a node wants to be elected, by its own clock."""
+    return float(node.adapter._SyncObj__raftElectionDeadline - node.adapter._clock())
+
+
 async def quick_restart(world: World, count: Count) -> None:
     """A follower that has just answered its leader starts again at once, and hears only of somebody who wants to be elected."""
     first = await find_leader(world, 1.0)
@@ -126,15 +131,22 @@ async def quick_restart(world: World, count: Count) -> None:
         return
     count("quick restart", first)
     wants, *rest = world.rng.sample(others, len(others))
-    apart = asyncio.ensure_future(cut_for(world, both_ways([first.name], [wants.name]), 1.6))
+    # Nothing is written meanwhile, or the one who wants to be elected would lack it.
+    workers = [worker.name for worker in world.workers]
+    quiet = asyncio.ensure_future(cut_for(world, both_ways([node.name for node in world.nodes], workers), 1.6))
+    await asyncio.sleep(0.1)
+    apart = asyncio.ensure_future(cut_for(world, both_ways([first.name], [wants.name]), 1.5))
     await asyncio.sleep(world.rng.uniform(0.5, 0.9))
+    until = world.loop.time() + 0.5
+    while wants.up and _stands_in(wants) > world.rng.uniform(0.1, 0.3) and world.loop.time() < until:
+        await asyncio.sleep(0.005)
     for node in rest:
         node.crash()
     alone = asyncio.ensure_future(cut_for(world, both_ways([first.name], [node.name for node in rest]), 0.6))
     await asyncio.sleep(0.01)
     for node in rest:
         await restarted(node)
-    await asyncio.gather(apart, alone)
+    await asyncio.gather(quiet, apart, alone)
 
 
 async def power_under_stall(world: World, count: Count) -> None:
