@@ -28,6 +28,8 @@ CANDIDATES_MAX: Final = 1 << 16
 CANDIDATES_MAX_BYTES: Final = 1 << 26
 STAMP_MAX_MS: Final = 1 << 53
 TOKEN_MAX: Final = (1 << 53) - 1
+# Of the numbers of events: more than will ever happen, so that a number above it is none.
+EVENT_MAX: Final = 1 << 62
 WALL_MAX_MS: Final = (1 << 32) * 1000 - 1
 
 # Of clients: a part of the metadata.

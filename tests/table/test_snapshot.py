@@ -39,7 +39,7 @@ def places(*names: str) -> dict[str, int]:
 
 
 HEAD = places("magic", "level", "epoch", "time", "next_token", "cluster_id", "grants_from", "longest") | {
-    "next_event": 13
+    "next_event": 14
 }
 SESSION = places("id", "deadline", "lease_ms", "revoked", "node_id")
 LEASE = places(
@@ -107,7 +107,7 @@ def test_a_snapshot_is_read_in_any_width_and_written_in_the_shortest__I6() -> No
         ("longest", 4_999),
         ("epoch", b""),
         ("next_event", 0),
-        ("next_event", (1 << 62) + 1),
+        ("next_event", limits.EVENT_MAX + 1),
         ("next_event", b""),
     ],
 )
@@ -116,6 +116,12 @@ def test_an_impossible_head_is_refused(place: str, value: Any) -> None:
     state[HEAD[place]] = value
     with pytest.raises(ValueError, match="not a snapshot"):
         restored(state)
+
+
+def test_the_largest_number_of_an_event_is_restored() -> None:
+    state = a_rich_state()
+    state[HEAD["next_event"]] = limits.EVENT_MAX
+    assert restored(state).next_event == limits.EVENT_MAX
 
 
 @pytest.mark.parametrize(
