@@ -59,6 +59,7 @@ class Batcher:
         self._scheduled = False
         self._tickets: dict[int, Answered] = {}
         self._next_ticket = 1
+        self._afterwards: list[Callable[[], None]] = []
 
     @property
     def serving(self) -> bool:
@@ -76,6 +77,19 @@ class Batcher:
         self._tickets[ticket] = answered
         self.intake.add(operation, ticket)
         self.kick()
+
+    def after_flight(self, then: Callable[[], None]) -> bool:
+        """Call ``then`` when the batch under way has been answered, or the next one if there is one to come; at once if there is none.
+
+        Returns False, and will not call it, if REQUESTS_QUEUED_MAX wait like this already.
+        """
+        if self._flying is None and not self.intake.queued:
+            then()
+        elif len(self._afterwards) >= REQUESTS_QUEUED_MAX:
+            return False
+        else:
+            self._afterwards.append(then)
+        return True
 
     def kick(self) -> None:
         """Something may be queued: seal at the end of this round of the loop, so that what arrives in the same round travels together."""
@@ -125,3 +139,7 @@ class Batcher:
             deliver(conn_id, data)
         for ticket, answer in answers:
             self._tickets.pop(ticket)(answer)
+        if self._afterwards:
+            afterwards, self._afterwards = self._afterwards, []
+            for then in afterwards:
+                then()

@@ -5,8 +5,8 @@ Knows: the control requests of docs/protocol.md and in which order to check them
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from cluster._table import LeaseTable
@@ -67,6 +67,8 @@ class Control:
         self._watches = Watches(env, host.events, self._reply)
         self._records = RecordDesk(host, self._reply, self._after_log)
         self._candidates = CandidateDesk(host, self._after_log)
+        # Acquisitions of waiters that are proposed and not answered, whether their connection is still there or not.
+        self._under_way: Counter[bytes] = Counter()
         self._revocations = 0
         self._pages: deque[tuple[Session, int, list[Any]]] = deque()
 
@@ -162,8 +164,8 @@ class Control:
         if acquisition:
             names = operation[2] if code == Op.ACQUIRE_ALL else [operation[2]]
             ahead = next((name for name in names if self._queues.length(name)), None)
-            if ahead is not None and not all(self._host.table.holds(name, operation[1], self._host.keeper.stamp()) for name in names):
-                return self._stand_back(ahead)
+            if ahead is not None and not self._holds(operation[1], names):
+                return self._turn_away(session.number, rid, operation[1], names, pack(operation))
         if code == Op.REVOKE:
             if session.connection.hello.role != "admin":
                 return answers.bad_request("revoking needs the admin role")
@@ -181,6 +183,33 @@ class Control:
 
     def _revocation_done(self) -> None:
         self._revocations = max(0, self._revocations - 1)
+
+    def _turn_away(self, number: int, rid: int, acq_id: bytes, names: Sequence[bytes], operation: bytes) -> bytes | None:
+        """Refuse an acquisition without asking the log, but not before every older copy of it that is under way, from a connection that is
+        gone, has been decided: whoever is refused asks no more, and what that copy was granted would be held by nobody."""
+        batcher = self._host.batcher
+
+        def decide() -> None:
+            answer = None
+            if not batcher.serving:
+                answer = answers.not_leader(self._host.log.leader, 0)
+            elif acq_id in self._under_way:
+                answer = self._later(decide)
+            elif self._holds(acq_id, names):
+                batcher.submit(operation, lambda granted: self._reply(number, rid, granted))
+            else:
+                answer = self._stand_back(next((name for name in names if self._queues.length(name)), names[0]))
+            if answer is not None:
+                self._reply(number, rid, answer)
+
+        return self._later(decide)
+
+    def _holds(self, acq_id: bytes, names: Sequence[bytes]) -> bool:
+        now_ms = self._host.keeper.stamp()
+        return all(self._host.table.holds(name, acq_id, now_ms) for name in names)
+
+    def _later(self, decide: Callable[[], None]) -> bytes | None:
+        return None if self._host.batcher.after_flight(decide) else answers.overloaded("REQUESTS_QUEUED_MAX")
 
     def _stand_back(self, name: bytes) -> bytes:
         """Others wait for the name: one that will not wait is refused, and one that may not overtake."""
@@ -215,8 +244,7 @@ class Control:
         names = (inner[2],) if inner[0] == Op.ACQUIRE else tuple(inner[2])
         if len(set(names)) != len(names):
             return answers.bad_request("names are given twice")
-        now_ms = self._host.keeper.stamp()
-        if all(self._host.table.holds(name, acq_id, now_ms) for name in names):
+        if self._holds(acq_id, names):
             # Granted before, and the reply was lost. All who stand in line wait for this very lease, so it must not stand behind them.
             return self._operate(session, rid, inner)
         if self._queues.count >= WAITERS_MAX:
@@ -230,8 +258,23 @@ class Control:
         client = session.connection.hello.incarnation
         # What is out of range the table will refuse; until then it must be a number that the table's questions can take.
         max_leaders = min(inner[4], MAX_LEADERS_MAX)
-        self._queues.arrive(Waiter(session.number, rid, acq_id, names, max_leaders, pack(inner), until, client=client))
-        return None
+        waiter = Waiter(session.number, rid, acq_id, names, max_leaders, pack(inner), until, client=client)
+        self._queues.arrive(waiter)
+        overloaded = None if waiter.proposed else self._later(lambda: self._overtaken(waiter))
+        if overloaded is not None:
+            self._queues.remove(waiter)
+        return overloaded
+
+    def _overtaken(self, waiter: Waiter) -> None:
+        """What was under way when it arrived is decided. If that was an older copy of it, from a connection that is gone, and was granted,
+        it must not stand behind those who wait for this very lease."""
+        if waiter.proposed or self._queues.of(waiter.conn_id, waiter.acq_id) is not waiter:
+            return
+        if waiter.acq_id in self._under_way:
+            self._later(lambda: self._overtaken(waiter))
+        elif self._holds(waiter.acq_id, waiter.names):
+            waiter.proposed = True
+            self.propose(waiter)
 
     def _cancel(self, session: Session, acq_id: bytes) -> bytes:
         waiter = self._queues.of(session.number, acq_id)
@@ -256,10 +299,14 @@ class Control:
     def propose(self, waiter: Waiter) -> None:
         session = self._host.sessions.get(waiter.conn_id)
         waiter.heard = session.heard_rid if session is not None else waiter.rid
+        self._under_way[waiter.acq_id] += 1
         self._host.batcher.submit(waiter.operation, lambda answer: self._proposed(waiter, answer))
 
     def _proposed(self, waiter: Waiter, answer: bytes) -> None:
         """The answer to a waiter's acquisition."""
+        self._under_way[waiter.acq_id] -= 1
+        if not self._under_way[waiter.acq_id]:
+            del self._under_way[waiter.acq_id]
         fields = unpack(answer)
         status = fields[0]
         if status == Status.HELD:
@@ -272,10 +319,6 @@ class Control:
         session = self._host.sessions.get(waiter.conn_id)
         if session is not None:
             session.connection.write(answers.reply(waiter.rid, answer, waiter.heard))
-        elif status == Status.OK and (again := self._queues.again(waiter)) is not None:
-            # It has asked again on a new connection while this was under way, and stands behind those who wait for it.
-            again.proposed = True
-            self.propose(again)
         elif status == Status.OK:
             self._orphaned(waiter)
 
@@ -294,7 +337,9 @@ class Control:
         self._reply(waiter.conn_id, waiter.rid, answers.not_leader(log.leader, self._host.batcher.intake.epoch))
 
     def timed_out(self, waiter: Waiter) -> None:
-        self._reply(waiter.conn_id, waiter.rid, self._stand_back(waiter.names[0]))
+        answer = self._turn_away(waiter.conn_id, waiter.rid, waiter.acq_id, waiter.names, waiter.operation)
+        if answer is not None:
+            self._reply(waiter.conn_id, waiter.rid, answer)
 
     # Reading.
 

@@ -106,11 +106,6 @@ class WaitQueues:
     def of(self, conn_id: int, acq_id: bytes) -> Waiter | None:
         return self._of_connection.get(conn_id, {}).get(acq_id)
 
-    def again(self, waiter: Waiter) -> Waiter | None:
-        """The same acquisition, asked again on another connection and not proposed yet."""
-        queue = self._queues.get(waiter.names[0], ())
-        return next((other for other in queue if other.acq_id == waiter.acq_id and other is not waiter and not other.proposed), None)
-
     def changed(self, names: Iterable[bytes]) -> None:
         """Something about these names changed in the table."""
         for name in names:

@@ -40,11 +40,19 @@ class Client:
         self._connection.on_closed = lambda reason: None
         return self
 
-    def wait(self, acq_id: bytes) -> int:
-        """Ask for the name, ready to wait a minute; returns the request's number."""
-        acquire = [int(Op.ACQUIRE), acq_id, NAME, 60_000, 1, 0, 0, b"test:1", b""]
+    def wait(self, acq_id: bytes, wait_ms: int = 60_000) -> int:
+        """Ask for the name, ready to wait; returns the request's number."""
+        return self._ask([int(Op.WAIT), wait_ms, _acquisition(acq_id)])
+
+    def acquire(self, acq_id: bytes) -> int:
+        return self._ask(_acquisition(acq_id))
+
+    def close(self) -> None:
+        self._connection.close("the test says so")
+
+    def _ask(self, operation: list[Any]) -> int:
         self._rid += 1
-        self._connection.write(frame(pack([self._rid, self._epoch, [int(Op.WAIT), 60_000, acquire]])))
+        self._connection.write(frame(pack([self._rid, self._epoch, operation])))
         return self._rid
 
     async def answer(self, rid: int) -> list[Any]:
@@ -64,6 +72,10 @@ class Client:
             self._tail = self._tail[4 + size :]
             if message[0]:
                 self.replies[message[0]] = message[1]
+
+
+def _acquisition(acq_id: bytes) -> list[Any]:
+    return [int(Op.ACQUIRE), acq_id, NAME, 60_000, 1, 0, 0, b"test:1", b""]
 
 
 def on_a_node(story: Callable[[LocalNode], Coroutine[Any, Any, None]]) -> None:
@@ -116,12 +128,14 @@ def hold_back(node: LocalNode, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     return commit
 
 
-def test_nor_if_its_first_grant_was_under_way_when_it_asked_again__I5(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("first_waits", [True, False])
+def test_nor_if_its_first_grant_was_under_way_when_it_asked_again__I5(monkeypatch: pytest.MonkeyPatch, first_waits: bool) -> None:
     async def story(node: LocalNode) -> None:
         commit = hold_back(node, monkeypatch)
         mine, others = b"m" * 16, b"o" * 16
         first = await Client(node, b"A" * 16).open()
-        first.wait(mine)
+        first.wait(mine) if first_waits else first.acquire(mine)
+        await turns()
         other = await Client(node, b"B" * 16).open()
         waiting = other.wait(others)
         await turns()
@@ -133,6 +147,80 @@ def test_nor_if_its_first_grant_was_under_way_when_it_asked_again__I5(monkeypatc
             await turns()
         assert (await again.answer(asked))[0] == Status.OK
         assert waiting not in other.replies
+
+    on_a_node(story)
+
+
+@pytest.mark.parametrize("first_waits", [True, False])
+@pytest.mark.parametrize("then_waits", [True, False])
+def test_nobody_is_refused_from_memory_while_an_older_copy_is_under_way__C5(
+    monkeypatch: pytest.MonkeyPatch, first_waits: bool, then_waits: bool
+) -> None:
+    """Else the older copy would be granted to somebody who was refused for good, and the name held by nobody until it expires."""
+
+    async def story(node: LocalNode) -> None:
+        commit = hold_back(node, monkeypatch)
+        mine, others = b"m" * 16, b"o" * 16
+        first = await Client(node, b"A" * 16).open()
+        first.wait(mine) if first_waits else first.acquire(mine)
+        await turns()
+        other = await Client(node, b"B" * 16).open()
+        waiting = other.wait(others)
+        await turns()
+        first.close()
+        await turns()
+        again = await Client(node, b"A" * 16).open()
+        asked = again.wait(mine, 1) if then_waits else again.acquire(mine)
+        await turns()
+        while node.server.control.waiter_count > 1:
+            # Until its wait is over.
+            await asyncio.sleep(0)
+        await turns()
+        assert asked not in again.replies
+        for _ in range(4):
+            commit()
+            await turns()
+        answer = await again.answer(asked)
+        assert answer[0] == Status.OK
+        assert waiting not in other.replies
+        assert [row[2] for row in node.server.table.rows(NAME, node.server.keeper.stamp())] == [answer[1]]
+
+    on_a_node(story)
+
+
+def test_who_asks_again_when_its_older_copy_came_to_nothing_is_refused_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: LocalNode) -> None:
+        holder = await Client(node, b"H" * 16).open()
+        assert (await holder.answer(holder.acquire(b"h" * 16)))[0] == Status.OK
+        commit = hold_back(node, monkeypatch)
+        mine = b"m" * 16
+        first = await Client(node, b"A" * 16).open()
+        first.acquire(mine)
+        await turns()
+        other = await Client(node, b"B" * 16).open()
+        other.wait(b"o" * 16)
+        first.close()
+        await turns()
+        again = await Client(node, b"A" * 16).open()
+        asked = again.acquire(mine)
+        await turns()
+        assert asked not in again.replies
+        commit()
+        assert (await again.answer(asked))[0] == Status.HELD
+
+    on_a_node(story)
+
+
+def test_who_is_refused_while_nothing_is_under_way_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: LocalNode) -> None:
+        holder = await Client(node, b"H" * 16).open()
+        assert (await holder.answer(holder.acquire(b"h" * 16)))[0] == Status.OK
+        other = await Client(node, b"B" * 16).open()
+        other.wait(b"o" * 16)
+        await turns()
+        hold_back(node, monkeypatch)
+        late = await Client(node, b"L" * 16).open()
+        assert (await late.answer(late.acquire(b"l" * 16)))[0] == Status.HELD
 
     on_a_node(story)
 

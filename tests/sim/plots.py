@@ -137,8 +137,9 @@ async def quick_restart(world: World, count: Count) -> None:
     await asyncio.sleep(0.1)
     apart = asyncio.ensure_future(cut_for(world, both_ways([first.name], [wants.name]), 1.5))
     await asyncio.sleep(world.rng.uniform(0.5, 0.9))
-    until = world.loop.time() + 0.5
-    while wants.up and _stands_in(wants) > world.rng.uniform(0.1, 0.3) and world.loop.time() < until:
+    for _ in range(100):
+        if not wants.up or _stands_in(wants) < world.rng.uniform(0.1, 0.3):
+            break
         await asyncio.sleep(0.005)
     for node in rest:
         node.crash()
