@@ -23,6 +23,7 @@ from cluster.client.errands import CancelCall
 from cluster.client.handoff import ALIVE_CHECK_S, LoopWaiter, ThreadWaiter, Waiter
 from cluster.client.port import Port
 from cluster.client.watched import LeaseEvent, WatchGap, read_page
+from cluster.env import process_id
 from cluster.opcodes import Op, Status
 
 if TYPE_CHECKING:
@@ -117,6 +118,12 @@ class Standing:
     @property
     def closed(self) -> bool:
         return self._closed
+
+    def __del__(self) -> None:
+        # Not closed by whoever had it. An interrupted ``__init__`` leaves nothing to end.
+        call = getattr(self, "_call", None)
+        if call is not None and self._port.engine.process == process_id():
+            self._port.hand_over(call.leave)
 
     def _ask(self, waiter: Waiter) -> None:
         """Raises UsageError where nothing can be asked."""

@@ -6,6 +6,7 @@ Knows: a coordinator on a node of one process. Must not know: frames.
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
 from collections.abc import Iterator
@@ -169,6 +170,15 @@ def test_a_forked_child_is_refused(coordinator: Coordinator, monkeypatch: pytest
             next(watch)
         monkeypatch.undo()
         assert next(watch).kind == "released"
+
+
+def test_a_watch_that_nobody_has_any_more_leaves_nothing(coordinator: Coordinator) -> None:
+    watch = coordinator.watch("nothing")
+    assert watch.next(0.01) is None
+    assert counts(coordinator)["attempts"] == 1
+    del watch
+    gc.collect()
+    eventually(lambda: not counts(coordinator), what="its request is withdrawn")
 
 
 def test_extensions_are_told_on_request(coordinator: Coordinator) -> None:
