@@ -5,13 +5,17 @@ A failing run names the command that plays it again. What is checked is in ``led
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from cluster.raft import preferring
 from cluster.raft.adapter import Adapter
 from cluster.raft.commit import SnapCommit
+from cluster.raft.core import Parts
 from cluster.raft.elections import PreVote, Stickiness
 from cluster.raft.engine import LEADER
 from cluster.raft.members import KeepsMembers
@@ -55,6 +59,33 @@ def test_nothing_acknowledged_is_lost__I9(profile: str) -> None:
 @pytest.mark.timeout(7200)
 def test_nothing_acknowledged_is_lost_in_many_runs__I9(profile: str) -> None:
     play(profile, range(1000, 1000 + LONG_SEEDS))
+
+
+class Weighed(Adapter):
+    """Members that differ in weight, and have little patience with a lighter leader."""
+
+    moves = 0
+
+    def __init__(self, parts: Parts) -> None:
+        weight = zlib.crc32(parts.config.node_id.encode()) % 7
+        super().__init__(replace(parts, config=replace(parts.config, weight=weight)))
+
+    def _prefer(self, now: float) -> None:
+        before = self._attempts
+        super()._prefer(now)
+        Weighed.moves += self._attempts > before
+
+
+@pytest.mark.parametrize("profile", ["base", "storm", "wipe5", "members"])
+@pytest.mark.timeout(600)
+def test_weights_cost_nothing_that_was_acknowledged__I9(profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preferring, "PREFERENCE_ROUNDS", 2)
+    monkeypatch.setattr(Weighed, "moves", 0)
+    for seed in range(300, 300 + SEEDS_WITH_CHANGES):
+        ledger = run_seed(seed, profile, Weighed).ledger
+        assert not ledger.violations, f"{ledger.violations[0]}; profile {profile}, seed {seed}"
+        assert ledger.acked
+    assert Weighed.moves > 0, "no leader was too light: these runs show nothing"
 
 
 def test_a_seed_says_everything() -> None:
