@@ -212,7 +212,7 @@ def test_frames_that_are_never_finished_are_bounded_for_all_clients_together__G5
 
 
 def test_who_waits_is_bounded_in_bytes__G5(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.server.control.WAITERS_MAX_BYTES", 100_000)
+    monkeypatch.setattr("cluster.server.waiting.WAITERS_MAX_BYTES", 100_000)
 
     async def work(node: LocalNode) -> None:
         holder, crowd = await Talker().open(node, b"h" * 16), await Talker().open(node, b"c" * 16)
@@ -226,6 +226,6 @@ def test_who_waits_is_bounded_in_bytes__G5(monkeypatch: pytest.MonkeyPatch) -> N
         assert (await crowd.ask([int(Op.PING)])) == [int(Status.OK)]
         crowd.connection.close()
         await turns()
-        assert node.server.control._queues.weight == 0
+        assert node.server.control._waiting._queues.weight == 0
 
     on_a_node(work)

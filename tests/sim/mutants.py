@@ -21,6 +21,7 @@ from cluster.server.clients import Session, Sessions
 from cluster.server.control import Control
 from cluster.server.server import Server
 from cluster.server.timekeeper import TimeKeeper
+from cluster.server.waiting import WaitingDesk
 from tests.sim.model_table import in_place, table_of
 from tests.table.model import Lease, Model, Terms
 from tests.table.mutants import ExtensionShortens, JoiningDoesNotRenew, LiveUntilSwept, RestoresWithoutTheWait
@@ -246,7 +247,7 @@ MUTANTS: dict[str, Mutant] = {
     "replaced connection heard": replaced(Sessions, "add", _replaced_is_heard),
     "unsealed requests of a gone connection kept": unsealed_is_kept,
     "queue kept after the reign": replaced(Batcher, "close", _queue_outlives_reign),
-    "waiter proposed unheard": replaced(Control, "alive", lambda stock: lambda self, waiter: True),
+    "waiter proposed unheard": replaced(WaitingDesk, "alive", lambda stock: lambda self, waiter: True),
     "answers from memory without a fresh majority": replaced(
         Quorum, "has_fresh_majority", lambda stock: lambda self: self.is_leader
     ),

@@ -86,9 +86,9 @@ class SimNode:
     # Looking on.
 
     def _watch(self, node: Node, life: int) -> None:
-        server, raft, control = node.server, node.raft, node.server.control
+        server, raft, waiting = node.server, node.raft, node.server.control._waiting
         apply, restore, changed = server.apply, server.restore, server.role_changed
-        propose, grant = raft.propose, control.propose
+        propose, grant = raft.propose, waiting.propose
 
         def applied(index: int, term: int, command: bytes) -> None:
             self._see(lambda: self.world.observer.applied(self.name, life, index, term, command))
@@ -116,7 +116,7 @@ class SimNode:
 
         for owner, name, hook in (
             (server, "apply", applied), (server, "restore", restored), (server, "role_changed", role_changed),
-            (raft, "propose", proposed), (control, "propose", granting),
+            (raft, "propose", proposed), (waiting, "propose", granting),
         ):  # fmt: skip
             setattr(owner, name, hook)
 
