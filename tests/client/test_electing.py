@@ -14,7 +14,7 @@ from cluster.errors import Indeterminate, Unavailable, UsageError
 from cluster.limits import CANDIDATE_INFO_MAX_BYTES, TOKEN_MAX
 from cluster.opcodes import Op, Outcome, Status
 from tenure import CandidateInfo, Candidates, ElectionResult, FifoStrategy, RankedStrategy
-from tests.client.fakeserver import LOST_REPLY, Fate
+from tests.client.fakeserver import LOST_REPLY, SEVERED_AFTER, SEVERED_BEFORE, Fate
 from tests.client.support import World, story
 
 pytestmark = pytest.mark.fast
@@ -253,6 +253,20 @@ def test_who_stands_again_at_once_is_not_taken_back_by_the_end_before(late: Op) 
         await world.advance(8)
         assert len(await world.aio.candidates("job")) == 1
         third.close()
+
+    story(tell)
+
+
+@pytest.mark.parametrize("fate", [SEVERED_BEFORE, SEVERED_AFTER, Fate(answer=[int(Status.OVERLOADED), "x"])])
+def test_an_end_that_is_asked_again_takes_no_later_registration_back(fate: Fate) -> None:
+    async def tell(world: World) -> None:
+        first = await world.aio.keep_candidate("job", CandidateInfo("me"), ttl=60)
+        world.cluster.once(Op.CANDIDATE_UNREGISTER, fate)
+        first.close()
+        second = await world.aio.keep_candidate("job", CandidateInfo("me"), ttl=60)
+        await world.advance(8)
+        assert len(await world.aio.candidates("job")) == 1
+        second.close()
 
     story(tell)
 
