@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from cluster.raft.config import PIECE_BYTES
+
 
 @dataclass(frozen=True)
 class Profile:
-    """What kind of weather. Rates are events a second, over all nodes."""
+    """What kind of weather. Rates are events a second, over all nodes.
+
+    ``echoes``: the share of messages that come twice, the second time up to some seconds later, over whatever connection there is then.
+    No net of ours does that; several pieces of the adapter are what would bear it.
+    """
 
     nodes: int = 3
     duration_s: float = 20.0
@@ -23,6 +29,8 @@ class Profile:
     breaks: float = 0.5
     partitions: float = 0.15
     stalls: float = 0.2
+    echoes: float = 0.0
+    piece_bytes: int = PIECE_BYTES
     wipes: float = 0.0
     handovers: float = 0.05
     spares: int = 0
@@ -62,5 +70,9 @@ PROFILES = {
     "members1": Profile(nodes=1, spares=4, changes=2.0, crashes=0.15, durability="fsync", power=True),
     "stormmembers": replace(STORM, spares=3, changes=3.0),
     "memberswipe": Profile(nodes=4, spares=2, changes=1.0, wipes=0.3, crashes=0.1, durability="fsync", power=True),
+    "echo": replace(STORM, echoes=0.2, delay_s=0.002),
+    "echo5": replace(STORM, nodes=5, echoes=0.2),
+    "pieces": replace(STORM, echoes=0.2, piece_bytes=200, wipes=0.3),
+    "far": replace(STORM, delay_s=0.06, breaks=0.3, crashes=0.2, mid_crashes=0.0, stalls=0.3),
     "memory": Profile(durability="memory", crashes=0.0, mid_crashes=0.0, wipes=0.3),
 }

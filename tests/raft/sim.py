@@ -4,7 +4,8 @@ Knows: faults, when they come, what must hold at the end. Must not know: the ada
 
 Faults: a node is killed (its disk keeps what the kernel had) or loses power (its disk keeps what was synced and any part of
 the rest), also in the middle of any disk call; it is paused, timers first when it wakes; it is wiped; a connection breaks and
-what is under way is lost; one direction stands still; nodes are cut off from each other; leadership is handed over.
+what is under way is lost; one direction stands still; a message comes twice; nodes are cut off from each other; leadership is handed
+over.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
+from cluster.raft import snapsend
 from cluster.raft.adapter import Adapter
 from tests.raft.changes import Changes
 from tests.raft.lab import Link
@@ -25,6 +28,7 @@ from tests.raft.profiles import PROFILES, Profile
 from tests.storage.simdisk import Crash
 
 HEAL_S = 12.0
+ECHO_S = 4.0
 
 
 class Weather(Changes):
@@ -156,6 +160,14 @@ class Weather(Changes):
         )
         self.link_free[id(link), sender] = when
         self.at(when - self.now, self.arrive, link, sender, receiver)
+        if self.profile.echoes and self.rng.random() < self.profile.echoes:
+            again = when - self.now + self.rng.choice((0.02, ECHO_S)) * self.rng.random()
+            self.at(again, self.on, receiver, self.echo, receiver, sender, link.queues[sender][-1])
+
+    def echo(self, receiver: str, sender: str, payload: bytes) -> None:
+        """What was sent once, on this connection or one before it, comes again."""
+        if sender in self[receiver].net.links:
+            self[receiver].net.on_frame(sender, payload)
 
     def arrive(self, link: Link, sender: str, receiver: str) -> None:
         if link.open and link.queues[sender]:
@@ -368,7 +380,8 @@ class Weather(Changes):
 
 def run_seed(seed: int, profile: str, adapter_class: type[Adapter] = Adapter, **changes: Any) -> Weather:
     weather = Weather(seed, replace(PROFILES[profile], **changes), adapter_class)
-    weather.run()
+    with patch.object(snapsend, "PIECE_BYTES", weather.profile.piece_bytes):
+        weather.run()
     return weather
 
 

@@ -14,16 +14,32 @@ import pytest
 
 from cluster.raft import preferring
 from cluster.raft.adapter import Adapter
+from cluster.raft.backtrack import Backtrack
 from cluster.raft.commit import SnapCommit
 from cluster.raft.core import Parts
-from cluster.raft.elections import PreVote, Stickiness
+from cluster.raft.elections import PreVote, Stickiness, VoteId
 from cluster.raft.engine import LEADER
+from cluster.raft.following import Trim
+from cluster.raft.leading import Forward
 from cluster.raft.members import KeepsMembers
 from cluster.raft.peer import Peer
+from cluster.raft.receiving import OneConn, StepDown
+from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
 from cluster.raft.startup import Startup
 from tests.raft.profiles import PROFILES
 from tests.raft.sim import run_seed
-from tests.raft.variants import CommitsToItsEnd, StartsEmpty, TakesTheListItIsTold, variant
+from tests.raft.variants import (
+    ClearsLog,
+    CommitsToItsEnd,
+    CutsAfterPrev,
+    NextGoesBack,
+    StartsEmpty,
+    StepByStep,
+    SwallowsBadSnapshots,
+    TakesEveryPiece,
+    TakesTheListItIsTold,
+    variant,
+)
 
 SEEDS = 25
 SEEDS_WITH_CHANGES = 6
@@ -142,6 +158,14 @@ BROKEN: list[tuple[Any, str, set[str]]] = [
     (variant({SnapCommit: CommitsToItsEnd}), "base", {"StateMachineSafety"}),
     (variant({Startup: StartsEmpty}), "storm", {"LeaderCompleteness", "AckedLost", "Stuck"}),
     (variant({Stickiness: None, PreVote: None}), "quiet", {"LeaseViolated"}),
+    (variant({VoteId: None}), "echo5", {"ElectionSafety"}),
+    (variant({Trim: CutsAfterPrev}), "echo", {"LeaderCompleteness"}),
+    (variant({Forward: NextGoesBack}), "echo", {"Stuck"}),
+    (variant({Backtrack: StepByStep}), "far", {"Stuck"}),
+    (variant({StepDown: None}), "echo", {"Stuck"}),
+    (variant({OneConn: None, SnapKeep: ClearsLog}), "echo", {"Stuck", "LeaderCompleteness", "AckedLost"}),
+    (variant({OneConn: None, SnapSeq: TakesEveryPiece}), "pieces", {"Stuck"}),
+    (variant({SnapSeq: TakesEveryPiece, FailStop: SwallowsBadSnapshots}), "pieces", {"StateDivergence"}),
     (variant({KeepsMembers: TakesTheListItIsTold}), "members1", {"WronglyRemoved", "LeaderCompleteness", "StateMachineSafety"}),
 ]
 

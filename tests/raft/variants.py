@@ -30,7 +30,8 @@ def variant(pieces: dict[type, type | None]) -> Any:
     missing = set(pieces) - set(Adapter.__bases__)
     assert not missing, f"not pieces of the adapter: {missing}"
     bases = [pieces.get(base, base) for base in Adapter.__bases__]
-    return type("Variant", tuple(base for base in bases if base is not None), {})
+    name = "without" + "".join(piece.__name__ for piece in pieces)
+    return type(name, tuple(base for base in bases if base is not None), {})
 
 
 class CutsAfterPrev(Following):
