@@ -34,7 +34,9 @@ class _Stop:
 
 
 class Feed(Generic[T]):
-    """One taker's queue and thread. The thread ends when the feed is closed or nobody has it any more.
+    """One taker's queue and thread. The thread ends when the feed is closed, or nobody has it any more and everything is taken.
+
+    What is queued or being taken keeps the feed alive: so a feed that is gone has nothing left to tell, and no thread that tells it.
 
     Args:
         shown: what is fed: the first word of what the log says of it.
@@ -49,7 +51,7 @@ class Feed(Generic[T]):
         self.dropped = 0
         self._shown = shown
         self._process = process_id()
-        self._queue: queue.SimpleQueue[T | threading.Event | _Stop] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Feed[T], T] | threading.Event | _Stop] = queue.SimpleQueue()
         self._thread = threading.Thread(
             target=_serve, args=(self._queue, take, end), name=f"tenure-{shown}", daemon=True
         )
@@ -66,7 +68,7 @@ class Feed(Generic[T]):
                 log.warning("%s.full queued=%d hint=it does not keep up, and what comes is dropped", self._shown, QUEUED_MAX)
             self.dropped += 1
             return
-        self._queue.put(entry)
+        self._queue.put((self, entry))
 
     def mark(self) -> threading.Event:
         """An event that is set when everything that was put in so far is taken."""
@@ -101,7 +103,7 @@ def _serve(queue_: queue.SimpleQueue[Any], take: Callable[[list[Any]], object], 
                 break
             batch.append(entry)
             entry = None
-        take(batch)
+        take([what for _, what in batch])
         # Nothing that was handed on is kept alive while this waits.
         del batch
         if entry is None:

@@ -345,3 +345,29 @@ def test_bad_arguments_are_refused_at_once() -> None:
         for arguments in wrong:
             with pytest.raises(UsageError):
                 make(coordinator, **arguments)
+
+
+def test_a_listener_of_electors_that_are_gone_is_told_in_order_never_twice_at_once_and_waited_for() -> None:
+    class Slow(Notes):
+        def __init__(self) -> None:
+            super().__init__()
+            self.at_once = self.most = 0
+            self.go = threading.Event()
+
+        def on_elected(self, event: ElectionEvent) -> None:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            self.go.wait(20)
+            super().on_elected(event)
+            self.at_once -= 1
+
+    slow = Slow()
+    with tenure.local() as coordinator:
+        for _ in range(5):
+            tenure.LeaderElector(coordinator, listeners=[slow]).run_if_leader("job", int)
+            gc.collect()
+        assert not flush(0.01)
+        slow.go.set()
+        tokens = [token for what, _, token in slow.take() if what == "elected"]
+    assert (slow.most, len(tokens)) == (1, 5)
+    assert tokens == sorted(token for token in tokens if token is not None)
