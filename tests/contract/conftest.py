@@ -7,6 +7,7 @@ Raft groups are made once per session and shared: every test uses names of its o
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import re
@@ -118,11 +119,14 @@ GROUP_FORMS = tuple(f"group-{form}" for form in FORMS)
 @pytest.fixture(params=["blocking", "asyncio"])
 def form(request: pytest.FixtureRequest, loop_thread: LoopThread) -> Form:
     """A form by its name; ``group-`` or ``strategic-`` before it for its twin. What only the coordinator decides is asked in two forms."""
-    which: str = request.param
+    return made_form(request.param, loop_thread.loop)
+
+
+def made_form(which: str, loop: asyncio.AbstractEventLoop) -> Form:
     if which in STRATEGIC_FORMS:
-        return StrategicBlocking() if which == "strategic-blocking" else StrategicAsyncio(loop_thread.loop)
+        return StrategicBlocking() if which == "strategic-blocking" else StrategicAsyncio(loop)
     group, kind = which.startswith("group-"), which.removeprefix("group-")
-    return Asyncio(loop_thread.loop, group=group) if kind == "asyncio" else PLAIN[kind](group=group)
+    return Asyncio(loop, group=group) if kind == "asyncio" else PLAIN[kind](group=group)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,18 +1,14 @@
 """Runs that are disturbed leave nothing behind, counted: no lease, waiter, task, thread or file descriptor (C4, C8, C9, C10, D1).
 
-Knows: the forms, the counters of a client. Must not know: the steps of a run. A blocking call is given up by Ctrl-C, the others by
+Knows: the forms. Must not know: the steps of a run. Latches: ``test_latch_rounds.py``. A blocking call is given up by Ctrl-C, the others by
 cancelling what they returned. ``-m long`` plays a thousand rounds of each.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
-import gc
-import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,13 +16,12 @@ from typing import Any
 import pytest
 
 import tenure
-from tenure._background import background
 from tests.contract.conftest import FORMS, GROUP_FORMS, STRATEGIC_FORMS
 from tests.contract.support_forms import PATIENCE_S, Call, Form, Work
+from tests.contract.support_rounds import Count, batches
 from tests.support import eventually
 from tests.tenure.test_interrupts import interrupted_at
 
-AT_ONCE = 25
 # Instructions of ours that a blocking run takes at least.
 INSTRUCTIONS = 150
 
@@ -41,53 +36,6 @@ class Broken(Exception):
 def coordinator() -> Iterator[Any]:
     with tenure.local() as coordinator:
         yield coordinator
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"))
-
-
-class Count:
-    """What there is before the first round, to be found again after the last."""
-
-    def __init__(self, form: Form, coordinator: Any) -> None:
-        self._loop = getattr(form, "loop", None)
-        self._coordinator = coordinator
-        # What is made once is there: the loop of the process.
-        background()
-        self._before = self._now()
-
-    def _now(self) -> tuple[int, int]:
-        return descriptors(), len([each for each in threading.enumerate() if each.name != "tenure-worker"])
-
-    def left(self) -> dict[str, int]:
-        """What is there that was not before."""
-        counts = self._coordinator._port.engine.counts()
-        workers = [each for each in threading.enumerate() if each.name == "tenure-worker"]
-        found = {what: number for what, number in counts.items() if what != "timers"}
-        found["leases in the table"] = len(list(self._coordinator.leases()))
-        found["runs"] = background().live + len(background()._tasks)
-        # Idle ones end by themselves; never are there more than were busy at once, and the two that hand over.
-        found["workers"] = max(0, len(workers) - 2 * AT_ONCE)
-        found["descriptors"], found["threads"] = (now - was for now, was in zip(self._now(), self._before, strict=True))
-        if self._loop is not None:
-            found["tasks"] = len(asyncio.run_coroutine_threadsafe(_tasks(), self._loop).result(PATIENCE_S)) - 1
-        return {what: number for what, number in found.items() if number > 0}
-
-    def check(self) -> None:
-        gc.collect()
-        with contextlib.suppress(AssertionError):
-            eventually(lambda: not self.left(), 20.0)
-        assert self.left() == {}
-
-
-async def _tasks() -> set[Any]:
-    return asyncio.all_tasks()
-
-
-def batches(rounds: int) -> Iterator[range]:
-    for first in range(0, rounds, AT_ONCE):
-        yield range(first, min(rounds, first + AT_ONCE))
 
 
 def ended(calls: list[Call]) -> list[type[BaseException] | None]:
@@ -253,7 +201,7 @@ def test_a_disturbed_run_leaves_nothing__C4(
     coordinator: Any, form: Form, name: str, disturb: Callable[[Form, Any, list[str]], None], rounds: int
 ) -> None:
     disturb(form, coordinator, [f"{name}/first"])
-    count = Count(form, coordinator)
+    count = Count(coordinator, getattr(form, "loop", None))
     for batch in batches(rounds):
         disturb(form, coordinator, [f"{name}/{number}" for number in batch])
     count.check()

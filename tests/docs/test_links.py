@@ -109,3 +109,17 @@ def test_every_test_that_the_docs_name_exists() -> None:
         if f"def {name}(" not in read(f"tests/contract/{file}")
     ]
     assert not missing, missing
+
+
+def test_every_test_of_the_contract_is_in_its_matrix() -> None:
+    """By its name, or by that of its file alone where one row is about all of it."""
+    matrix = read("docs/testing.md").partition("## The contract")[2].partition("\n## ")[0]
+    whole = set(re.findall(r"all of `(test_\w+\.py)`", matrix))
+    absent = [
+        f"{path.name}: {name}"
+        for path in sorted((ROOT / "tests/contract").glob("test_*.py"))
+        if path.name not in whole
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE)
+        if f"`{name}`" not in matrix
+    ]
+    assert not absent, absent
