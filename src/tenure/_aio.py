@@ -46,7 +46,7 @@ async def lead(run: Run[Any], acquire: Acquire, work: Work, *, cancels: bool) ->
     """
     try:
         lease = await acquire(run.name)
-    except CoordinationError as error:
+    except BaseException as error:
         run.unanswered(error)
         raise
     if lease is None:

@@ -254,9 +254,9 @@ def _async_generator(guard: _Guard, function: Function) -> Function:
         mark: NoLease | None = None
         try:
             lease = await guard.elector._acquire(run.name)
-        except OUTAGE as error:
+        except BaseException as error:
             run.unanswered(error)
-            if guard.raises:
+            if guard.raises or not isinstance(error, OUTAGE):
                 raise
             mark = guard.without(name, error)
         else:

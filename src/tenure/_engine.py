@@ -73,6 +73,9 @@ class Watching:
     def unanswered(self, run: Run[Any]) -> None:
         """It could not be found out whether the name is granted: the caller gets an error."""
 
+    def given_up(self, run: Run[Any]) -> None:
+        """The caller gave up before it was granted or refused the name: a cancellation, Ctrl-C."""
+
     def left_out(self, name: str, outage: BaseException) -> None:
         """After ``unanswered``, ``failure_mode`` made a skip of it."""
 
@@ -123,9 +126,11 @@ class Run(Generic[T]):
 
     def unanswered(self, error: BaseException) -> None:
         """The attempt to be granted the name ended in ``error``."""
-        if isinstance(error, OUTAGE):
-            for each in self._watching:
+        for each in self._watching:
+            if isinstance(error, OUTAGE):
                 each.unanswered(self)
+            elif not isinstance(error, Exception):
+                each.given_up(self)
 
     def may_begin(self) -> bool:
         """Whether to start the action now, for the first and only time. A lease that is lost already is not begun with."""

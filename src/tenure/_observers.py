@@ -178,6 +178,9 @@ class Measuring(Watching):
     def unanswered(self, run: Run[Any]) -> None:
         self._settled(run.name, "unavailable")
 
+    def given_up(self, run: Run[Any]) -> None:
+        self._settled(run.name, "given_up")
+
     def ended(self, run: Run[Any], outcome: Outcome) -> None:
         lease = run.lease
         if not self._held or lease is None:

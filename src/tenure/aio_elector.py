@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from cluster.client import AsyncLease, LeaderGroupState, LeaderState
-from cluster.errors import CoordinationError, UsageError
+from cluster.errors import UsageError
 from tenure import context
 from tenure._actions import check_async, not_awaitable
 from tenure._aio import BodyCancel, find_holder, give_back, lead
@@ -189,7 +189,7 @@ class AsyncLeading(Generic[L]):
         cancel = BodyCancel(self._run) if self._elector._cancels else None
         try:
             lease = await self._elector._acquire(self._run.name)
-        except CoordinationError as error:
+        except BaseException as error:
             self._run.unanswered(error)
             raise
         if lease is not None:

@@ -7,9 +7,10 @@ called (``_observers``).
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, runtime_checkable
+from hashlib import blake2b
+from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 
 from cluster.errors import UsageError
 
@@ -17,7 +18,7 @@ __all__ = ["COUNTERS", "HISTOGRAMS", "MemoryMetrics", "Metrics", "Observed", "Pr
 
 # What is counted, with its labels and what they mean.
 COUNTERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "elections": (("name", "result"), "Attempts to lead, by result: elected, skipped, unavailable."),
+    "elections": (("name", "result"), "Attempts to lead, by result: elected, skipped, unavailable, given_up."),
     "runs": (("name", "result"), "Led runs that ended: completed, failed, lost, cancelled, not_started."),
     "lost": (
         ("name", "reason"),
@@ -31,7 +32,7 @@ COUNTERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 HISTOGRAMS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "wait_seconds": (
         ("name", "result"),
-        "From the call to the grant, or to the refusal: elected, skipped, unavailable.",
+        "From the call to the grant, or to its end without one: elected, skipped, unavailable, given_up.",
     ),
     "held_seconds": (("name",), "From the grant to the end of the work."),
 }
@@ -131,26 +132,42 @@ def _known(metric: str, kinds: Mapping[str, object]) -> None:
         raise UsageError(f"{metric!r} is no such metric", f"there are {', '.join(kinds)}")
 
 
+Names = Literal["omit", "hash", "all"]
+# In the place of a name that is not among those asked for: no name can be it by chance, since none has a blank in it.
+OTHER: Final = "(other names)"
+
+
+def _checked(names: object) -> str | frozenset[str]:
+    if isinstance(names, str):
+        if names in get_args(Names):
+            return names
+    elif isinstance(names, Collection) and all(isinstance(name, str) for name in names):
+        return frozenset(names)
+    raise UsageError(f"names={names!r} is not known", 'give "omit", "hash", "all" or a collection of names')
+
+
 class PrometheusMetrics:
     """Metrics for Prometheus, by the package ``prometheus_client`` (``pip install tenure[prometheus]``). All begin with ``tenure_``.
 
     Args:
         registry: a ``CollectorRegistry``; None: the package's own, which its HTTP server shows. One object of this class for each.
-        by_name: a series for each name that is led. Not where names have ids in them: every series stays for good.
+        names: what the label ``name`` says. Every series stays for good, and names may have users' data in them. ``"omit"``: there is no
+            such label. A collection of names, as they are stored: these, and ``(other names)`` for all else. ``"hash"``: eight hexadecimal
+            digits in the place of each; who can guess a name can check the guess. ``"all"``: the names themselves.
 
     Raises:
-        UsageError: the package is missing.
+        UsageError: the package is missing, or ``names`` is something else.
         ValueError: the registry has such metrics already.
     """
 
-    def __init__(self, registry: Any = None, *, by_name: bool = False) -> None:
+    def __init__(self, registry: Any = None, *, names: Names | Collection[str] = "omit") -> None:
         try:
             import prometheus_client as outside
         except ImportError as error:
             raise UsageError(
                 "PrometheusMetrics needs the package prometheus_client", "pip install 'tenure[prometheus]'"
             ) from error
-        self._by_name = by_name
+        self._names = _checked(names)
         self._registry = outside.REGISTRY if registry is None else registry
         self._text = outside.generate_latest
         self._counters = {
@@ -165,16 +182,23 @@ class PrometheusMetrics:
         }
 
     def _kept(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        return labels if self._by_name else tuple(label for label in labels if label != "name")
+        return labels if self._names != "omit" else tuple(label for label in labels if label != "name")
+
+    def _said(self, label: str, value: str) -> str:
+        if label != "name" or self._names == "all":
+            return value
+        if self._names == "hash":
+            return blake2b(value.encode(), digest_size=4).hexdigest()
+        return value if value in self._names else OTHER
 
     def count(self, metric: str, labels: Mapping[str, str], amount: int) -> None:
         counter = self._counters[metric]
-        kept = {label: labels[label] for label in self._kept(COUNTERS[metric][0])}
+        kept = {label: self._said(label, labels[label]) for label in self._kept(COUNTERS[metric][0])}
         (counter.labels(**kept) if kept else counter).inc(amount)
 
     def observe(self, metric: str, labels: Mapping[str, str], seconds: float) -> None:
         histogram = self._histograms[metric]
-        kept = {label: labels[label] for label in self._kept(HISTOGRAMS[metric][0])}
+        kept = {label: self._said(label, labels[label]) for label in self._kept(HISTOGRAMS[metric][0])}
         (histogram.labels(**kept) if kept else histogram).observe(seconds)
 
     def text(self) -> bytes:

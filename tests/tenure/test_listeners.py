@@ -14,14 +14,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import prometheus_client
 import pytest
 
 import tenure
 from tenure import ElectionEvent, ElectionListener, Unavailable, UsageError, leader_only
 from tenure._feed import QUEUED_MAX
 from tenure.listeners import flush
-from tenure.metrics import COUNTERS, HISTOGRAMS, MemoryMetrics, Observed, PrometheusMetrics
+from tenure.metrics import MemoryMetrics, Observed
 from tests.tenure.fake import FakeCoordinator
 from tests.tenure.support_forms import FORMS, Form, failing
 
@@ -286,43 +285,6 @@ def test_nearly_over_is_counted() -> None:
     assert flush(20)
     assert metrics.counted("nearly_over", name="job") == 1
     assert metrics.counted("lost", reason="expired") == 1
-
-
-def test_prometheus_shows_what_was_counted() -> None:
-    registry = prometheus_client.CollectorRegistry()
-    metrics = PrometheusMetrics(registry)
-    coordinator: Any = FakeCoordinator()
-    elector = tenure.LeaderElector(coordinator, metrics=metrics)
-    elector.run_if_leader("job", lambda: 5)
-    with pytest.raises(tenure.LeaseLostError):
-        elector.run_if_leader("job", lambda: coordinator.lose("job"))
-    assert flush(20)
-    text = metrics.text().decode()
-    assert 'tenure_elections_total{result="elected"} 2.0' in text
-    assert 'tenure_lost_total{reason="expired"} 1.0' in text
-    assert "tenure_held_seconds_count 2.0" in text
-    assert "tenure_unled_total 0.0" in text
-    assert "job" not in text
-    by_name = PrometheusMetrics(prometheus_client.CollectorRegistry(), by_name=True)
-    tenure.LeaderElector(coordinator, metrics=by_name).run_if_leader("job", lambda: 5)
-    assert flush(20)
-    assert 'tenure_runs_total{name="job",result="completed"} 1.0' in by_name.text().decode()
-
-
-def test_prometheus_without_its_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with pytest.raises(UsageError, match=r"tenure\[prometheus\]"):
-        PrometheusMetrics()
-
-
-def test_every_metric_has_its_labels_named() -> None:
-    kinds = {**COUNTERS, **HISTOGRAMS}
-    assert all("name" in labels and says.endswith(".") for labels, says in kinds.values())
-    metrics = MemoryMetrics()
-    with pytest.raises(UsageError, match="held_seconds"):
-        metrics.observed("elections")
-    with pytest.raises(UsageError, match="elections"):
-        metrics.counted("held_seconds")
 
 
 def test_bad_arguments_are_refused_at_once() -> None:
