@@ -7,6 +7,7 @@ Knows: what each node applied, who led which term, what was acknowledged. Must n
 - Leader completeness: a leader's log holds all that was committed in earlier terms. (An entry of term 3 may be committed in term 5; a
   leader of term 4, elected before and heard of late, need not have it.)
 - Log matching: an entry's index and term say what it is and what is before it.
+- Committed by a majority: where nobody comes or goes, or loses its disk, most nodes have what is committed in their logs at that moment.
 - Acknowledged is kept: what the proposer's node applied in the term of the proposal is there for ever.
 """
 
@@ -40,6 +41,7 @@ class Ledger:
         self._entries: dict[tuple[int, int], tuple[bytes, int]] = {}
         self.elections = 0
         self.restores = 0
+        self.counts_holders = False
 
     def fail(self, rule: str, what: str) -> None:
         self.violations.append((rule, f"at {self._world.now - 1000.0:.3f} s: {what}"))
@@ -60,7 +62,10 @@ class Ledger:
 
     def was_applied(self, name: str, index: int, term: int, command: bytes) -> None:
         # Committed in this term or before: who applies first is in the term of the leader that committed it, or in a later one.
-        self.committed_in.setdefault(index, self._world[name].raft.term)
+        if index not in self.committed_in:
+            self.committed_in[index] = self._world[name].raft.term
+            if self.counts_holders:
+                self._check_holders(index, term, command)
         known = self.applied.setdefault(index, (term, command))
         if known != (term, command):
             self.fail(
@@ -72,6 +77,13 @@ class Ledger:
                 self.acked[bare(command)] = index
             elif mine[0] == term:
                 self.fail("WrongAnswer", f"{name} proposed {mine} and was told {command!r} at {index}")
+
+    def _check_holders(self, index: int, term: int, command: bytes) -> None:
+        nodes = self._world.nodes.values()
+        # A node that is down is believed to have it.
+        lacking = [node.name for node in nodes if node.alive and not _has(node.storage.journal, index, term, command)]
+        if len(lacking) * 2 >= len(nodes):
+            self.fail("MinorityCommit", f"{command!r} is committed at {index}, and not in the logs of {lacking}")
 
     def leads(self, name: str, term: int, log: Any) -> None:
         self.elections += 1
@@ -117,6 +129,11 @@ class Ledger:
         missing = sorted(set(self.acked) - set(commands))
         if missing:
             self.fail("AckedLost", f"{name} has committed past {missing}, which were acknowledged")
+
+
+def _has(log: Any, index: int, term: int, command: bytes) -> bool:
+    first, last = log[0][1], log[-1][1]
+    return index <= last and (index <= first or (log[index - first][0], log[index - first][2]) == (command, term))
 
 
 class ListMachine:

@@ -33,6 +33,7 @@ class Profile:
     piece_bytes: int = PIECE_BYTES
     wipes: float = 0.0
     handovers: float = 0.05
+    returns: float = 0.0
     spares: int = 0
     changes: float = 0.0
     delay_s: float = 0.001
@@ -72,6 +73,7 @@ PROFILES = {
     "memberswipe": Profile(nodes=4, spares=2, changes=1.0, wipes=0.3, crashes=0.1, durability="fsync", power=True),
     "echo": replace(STORM, echoes=0.2, delay_s=0.002),
     "echo5": replace(STORM, nodes=5, echoes=0.2),
+    "returns": Profile(nodes=5, proposals=80.0, crashes=0.05, mid_crashes=0.0, pauses=0.0, breaks=0.1, partitions=0.0, returns=0.4),
     "pieces": replace(STORM, echoes=0.2, piece_bytes=200, wipes=0.3),
     "far": replace(STORM, delay_s=0.06, breaks=0.3, crashes=0.2, mid_crashes=0.0, stalls=0.3),
     "memory": Profile(durability="memory", crashes=0.0, mid_crashes=0.0, wipes=0.3),

@@ -50,6 +50,7 @@ class Weather(Changes):
         single = {"single": True} if profile.nodes == 1 else {}
         super().__init__(names, adapter_class, seed=seed, connect=False, compact_bytes=4000, tail_bytes=1000, **single)
         self.outside = dict.fromkeys(names[profile.nodes :])
+        self.ledger.counts_holders = not (profile.wipes or profile.changes)
         for name in names:
             node = self[name]
             node.rate = 1.0 + self.rng.uniform(-profile.drift, profile.drift)
@@ -210,6 +211,7 @@ class Weather(Changes):
             (profile.wipes, self.some_wipe),
             (profile.handovers, self.some_handover),
             (profile.changes, self.some_change),
+            (profile.returns, self.some_return),
             (20.0, self.check_leases),
         ]
         for rate, fault in kinds:
@@ -297,6 +299,35 @@ class Weather(Changes):
         if minority and name in names and all(node.alive and node.storage.meta.joined for node in nodes):
             self.died(name)
             self.wipe(name)
+
+    def some_return(self) -> None:
+        """A leader is cut off with one follower; another reigns; then the first leads again, and only now hears what that follower had
+        answered."""
+        first = next((node.name for node in self.nodes.values() if node.alive and node.raft.is_leader), None)
+        if first is None:
+            return
+        beside = self.rng.choice([name for name in self.names if name != first])
+        pairs = {frozenset((a, b)) for a in (first, beside) for b in self.names if b not in (first, beside)}
+        self.apart |= pairs
+        for a, b in sorted(map(sorted, pairs)):
+            if b in self[a].net.links and not {a, b} & set(self.asleep):
+                self.cut(a, b)
+        back = self.rng.uniform(0.7, 1.2)
+        for one, other in ((first, beside), (beside, first)):
+            self.at(self.rng.uniform(0.0, 0.3), self.stall, one, other, back + 0.8)
+        self.at(back, self.rejoin, pairs)
+        for step in range(8):
+            self.at(back + 0.1 * step, self.lead_again, first, beside)
+
+    def stall(self, sender: str, receiver: str, seconds: float) -> None:
+        self.stalled[sender, receiver] = self.now + seconds
+
+    def lead_again(self, name: str, beside: str) -> None:
+        if self[name].alive and self[name].raft.is_leader:
+            self.stalled.pop((beside, name), None)
+        for node in self.nodes.values():
+            if node.alive and node.raft.is_leader and node.name != name:
+                self.on(node.name, node.raft.transfer, name)
 
     def some_handover(self) -> None:
         name = self.some()

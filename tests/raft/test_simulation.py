@@ -23,7 +23,7 @@ from cluster.raft.following import Trim
 from cluster.raft.leading import Forward
 from cluster.raft.members import KeepsMembers
 from cluster.raft.peer import Peer
-from cluster.raft.receiving import OneConn, StepDown
+from cluster.raft.receiving import AckTerm, OneConn, StepDown
 from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
 from cluster.raft.startup import Startup
 from tests.raft.profiles import PROFILES
@@ -151,13 +151,14 @@ class ForgetsItsVote(Adapter):
 
 
 BROKEN: list[tuple[Any, str, set[str]]] = [
-    (AcksAtOnce, "slowdisk", {"LeaderCompleteness", "AckedLost", "Stuck", "StateMachineSafety", "Stopped"}),
+    (AcksAtOnce, "slowdisk", {"MinorityCommit", "LeaderCompleteness", "AckedLost", "Stuck", "StateMachineSafety", "Stopped"}),
     (CountsItself, "slowdisk", {"LeaderCompleteness", "AckedLost", "StateMachineSafety", "Stopped"}),
     (TrustsItself, "storm", {"LeaseViolated"}),
     (ForgetsItsVote, "quiet", {"ElectionSafety", "Stopped"}),
-    (variant({SnapCommit: CommitsToItsEnd}), "base", {"StateMachineSafety"}),
+    (variant({SnapCommit: CommitsToItsEnd}), "base", {"MinorityCommit", "StateMachineSafety"}),
     (variant({Startup: StartsEmpty}), "storm", {"LeaderCompleteness", "AckedLost", "Stuck"}),
     (variant({Stickiness: None, PreVote: None}), "quiet", {"LeaseViolated"}),
+    (variant({AckTerm: None}), "returns", {"Stuck"}),
     (variant({VoteId: None}), "echo5", {"ElectionSafety"}),
     (variant({Trim: CutsAfterPrev}), "echo", {"LeaderCompleteness"}),
     (variant({Forward: NextGoesBack}), "echo", {"Stuck"}),
