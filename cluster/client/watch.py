@@ -10,6 +10,7 @@ connection or with an answer that nobody took.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from cluster.client.handoff import ALIVE_CHECK_S, LoopWaiter, ThreadWaiter, Wait
 from cluster.client.port import Port
 from cluster.client.watched import LeaseEvent, WatchGap, read_page
 from cluster.env import process_id
+from cluster.errors import UsageError
 from cluster.opcodes import Op, Status
 
 if TYPE_CHECKING:
@@ -170,19 +172,20 @@ class Watch(Standing):
     def __init__(self, port: Port, prefix: bytes, after: int, extended: bool, check: Callable[[str], None]) -> None:
         super().__init__(port, prefix, after, extended, check)
         self._waiter: ThreadWaiter | None = None
-        self._turn = threading.Lock()
+        # A thread that is interrupted just as it gets its turn can give it back: of this kind of lock it knows whether it has it.
+        self._turn = threading.RLock()
+        # The thread whose step is under way.
+        self._stepping = 0
 
     def __iter__(self) -> Watch:
         return self
 
     def __next__(self) -> LeaseEvent | WatchGap:
         """Raises UsageError and Unavailable as ``next``."""
-        with self._turn:
-            while not self._closed:
-                told = self._step(None)
-                if told is not None:
-                    return told
-        raise StopIteration
+        told = self._next(None)
+        if told is None:
+            raise StopIteration
+        return told
 
     def next(self, timeout: checks.Seconds | None = None) -> LeaseEvent | WatchGap | None:
         """The next event, or None: nothing happened within ``timeout``, or the watch is closed.
@@ -191,18 +194,32 @@ class Watch(Standing):
             timeout: seconds, 0.001 to 1 day; None: however long it takes.
 
         Raises:
-            UsageError: a bad ``timeout``, a forked child, or called on the coordinator's I/O thread.
+            UsageError: a bad ``timeout``, a forked child, called on the coordinator's I/O thread, or in a signal handler during a step.
             Unavailable: the coordinator was closed.
             ProtocolError: the node speaks something else.
         """
-        clock = self._port.engine.clock
-        until = None if timeout is None else clock() + checks.timeout_s(timeout)
-        with self._turn:
+        return self._next(None if timeout is None else self._port.engine.clock() + checks.timeout_s(timeout))
+
+    def _next(self, until: float | None) -> Told | None:
+        """None: it is closed, or nothing happened in time, nor was it this thread's turn."""
+        me, clock = threading.get_ident(), self._port.engine.clock
+        if self._stepping == me:
+            raise UsageError("a step of this watch is under way in this very thread", "open a watch of its own for a signal handler")
+        try:
+            if not self._turn.acquire(timeout=-1 if until is None else max(0.0, until - clock())):
+                return None
+            self._stepping = me
             while not self._closed:
                 told = self._step(until)
                 if told is not None or (until is not None and clock() >= until):
                     return told
-        return None
+            return None
+        finally:
+            if self._stepping == me:
+                self._stepping = 0
+            # It was another's turn until the end.
+            with contextlib.suppress(RuntimeError):
+                self._turn.release()
 
     def _step(self, until: float | None) -> Told | None:
         """Wait for one answer, at most."""

@@ -160,6 +160,43 @@ def test_an_interrupted_step_loses_nothing(coordinator: Coordinator) -> None:
     assert interrupts == 5
 
 
+def test_a_step_whose_turn_does_not_come_ends_in_its_time(coordinator: Coordinator) -> None:
+    with coordinator.watch() as watch:
+        told: list[LeaseEvent | WatchGap] = []
+        first = threading.Thread(target=lambda: told.extend(watch), daemon=True)
+        first.start()
+        eventually(lambda: counts(coordinator), what="a step under way")
+        found: list[object] = []
+        second = threading.Thread(target=lambda: found.append(watch.next(0.01)), daemon=True)
+        second.start()
+        second.join(10)
+        assert found == [None]
+        hold(coordinator, "job")
+        eventually(lambda: len(told) == 2, what="both events, for the first")
+    first.join(10)
+    assert not first.is_alive()
+
+
+def test_a_step_in_a_signal_handler_during_a_step_is_refused_and_harms_none(coordinator: Coordinator) -> None:
+    refused: list[BaseException] = []
+
+    def handler(number: int, frame: object) -> None:
+        try:
+            watch.next(10)
+        except UsageError as error:
+            refused.append(error)
+        hold(coordinator, "job")
+
+    with coordinator.watch() as watch:
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            assert kinds(watch, 2) == ["granted", "released"]
+        finally:
+            signal.signal(signal.SIGALRM, before)
+    assert len(refused) == 1
+
+
 def test_a_forked_child_is_refused(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
     with coordinator.watch() as watch:
         hold(coordinator, "job")
