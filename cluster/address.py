@@ -13,6 +13,14 @@ _FORMS = "write it as host:port, [v6-address]:port or unix:/path"
 UNIX_PATH_MAX_BYTES = 107
 
 
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a node listens. ``host`` and ``port`` for TCP, ``path`` for a Unix socket.
@@ -31,7 +39,11 @@ class Address:
         Raises:
             UsageError: with the text, what is wrong with it and the accepted forms. Nothing was opened.
         """
+        if not isinstance(text, str):
+            raise UsageError(f"{what} must be a str, not {type(text).__name__}", _FORMS)
         text = text.strip()
+        if "\0" in text or not _is_text(text):
+            raise UsageError(f"{what} {text!r} has a character that no address has", _FORMS)
         if text.startswith("unix:"):
             path = text[5:]
             if not path:

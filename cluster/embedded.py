@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from cluster.address import Address
 from cluster.client import Coordinator, IoThread, TcpDoor
-from cluster.client.checks import Seconds, timeout_s
+from cluster.client.checks import Seconds, flag, timeout_s
 from cluster.errors import UsageError
 from cluster.local import LocalDoor, LocalNode
 from cluster.node import Node, NodeConfig
@@ -72,19 +73,23 @@ def node_config(
     rhythm: str,
 ) -> NodeConfig:
     """What ``join`` was given, checked. Raises UsageError."""
+    if not isinstance(peers, Iterable):
+        raise UsageError(f"peers is {type(peers).__name__}", "give the addresses of all nodes, as text or as a list")
     texts = peers.split(",") if isinstance(peers, str) else list(peers)
+    if data_dir is not None and (not isinstance(data_dir, (str, os.PathLike)) or "\0" in str(data_dir)):
+        raise UsageError(f"data_dir={data_dir!r} is no directory", "give a path, or leave it out")
     shortest_s, longest_s, heartbeat_s = election(rhythm)
     config = NodeConfig(
         listen=Address.parse(listen, what="listen"),
-        peers=tuple(str(Address.parse(text, what="peer")) for text in texts if text.strip()),
+        peers=tuple(str(Address.parse(text, what="peer")) for text in texts if not isinstance(text, str) or text.strip()),
         advertise=None if advertise is None else Address.parse(advertise, what="advertise"),
         data_dir=None if data_dir is None else str(data_dir),
-        ephemeral=ephemeral,
+        ephemeral=flag(ephemeral, "ephemeral"),
         durability=durability,
-        single=single,
+        single=flag(single, "single"),
         secrets=Secrets.of(secret),
         tls=tls,
-        insecure=insecure,
+        insecure=flag(insecure, "insecure"),
         weight=weight,
         election_min_s=shortest_s,
         election_max_s=longest_s,

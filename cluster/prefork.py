@@ -106,17 +106,28 @@ class Seat:
         """Try for the lock, again and again; have it, be the node."""
         try:
             while True:
-                if self._try_lock():
-                    await self._serve()
-                    # Ended by itself, or could not begin: maybe another process can.
+                try:
+                    await asyncio.sleep(await self._try())
+                except Exception as error:
+                    if not self._settled.done():
+                        self._settled.set_exception(error)
+                        return
+                    # Not the end of it: files or memory may be short for a moment only.
+                    known = isinstance(error, CoordinationError)
+                    logger.error("prefork.takeover_failed node=%s reason=%s", self._config.address, error, exc_info=not known)
+                    self._unlock()
                     await asyncio.sleep(STEPPED_DOWN_S)
-                else:
-                    self._settle(None)
-                    await asyncio.sleep(TRY_EVERY_S)
-        except CoordinationError as error:
-            self._settle(error)
         finally:
             self._unlock()
+
+    async def _try(self) -> float:
+        """Returns after how many seconds to try again."""
+        if not self._try_lock():
+            self._settle()
+            return TRY_EVERY_S
+        await self._serve()
+        # Ended by itself: maybe another process can.
+        return STEPPED_DOWN_S
 
     def _try_lock(self) -> bool:
         path = self._socket.path + LOCK_SUFFIX
@@ -133,22 +144,16 @@ class Seat:
         return True
 
     async def _serve(self) -> None:
-        try:
-            self._node = await self._begin()
-        except CoordinationError as error:
-            if not self._settled.done():
-                raise
-            logger.error("prefork.takeover_failed node=%s reason=%s", self._config.address, error)
-        else:
-            logger.info("prefork.node node=%s socket=%s pid=%d", self._config.address, self._socket, process_id())
-            self._settle(None)
-            try:
-                await self._over.wait()
-            finally:
-                self._node.close()
-            node, self._node = self._node, None
-            await node.net.wait_closed()
         self._over.clear()
+        self._node = node = await self._begin()
+        logger.info("prefork.node node=%s socket=%s pid=%d", self._config.address, self._socket, process_id())
+        self._settle()
+        try:
+            await self._over.wait()
+        finally:
+            node.close()
+        self._node = None
+        await node.net.wait_closed()
         self._unlock()
 
     async def _begin(self) -> Node:
@@ -165,13 +170,9 @@ class Seat:
         logger.critical("node.fatal reason=%s", why)
         self._over.set()
 
-    def _settle(self, error: CoordinationError | None) -> None:
-        if self._settled.done():
-            return
-        if error is None:
+    def _settle(self) -> None:
+        if not self._settled.done():
             self._settled.set_result(None)
-        else:
-            self._settled.set_exception(error)
 
     def _unlock(self) -> None:
         if self._lock is not None:

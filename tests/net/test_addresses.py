@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cluster.address import Address
@@ -49,3 +51,11 @@ def test_the_first_address_is_advertised_unless_another_is_said() -> None:
     assert choose_advertise(LOOPBACK, LAN) == LAN
     with pytest.raises(UsageError, match="listen somewhere"):
         choose_advertise([], None)
+
+
+@pytest.mark.parametrize(
+    "text", ["unix:/tmp/a\0b", "a\0b:7101", "unix:/tmp/\ud800", "\ud800:7101", None, 7101, b"127.0.0.1:7101"]
+)
+def test_what_no_address_can_be_is_refused_where_it_is_written(text: Any) -> None:
+    with pytest.raises(UsageError, match="listen"):
+        Address.parse(text, what="listen")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from typing import Any
 import pytest
 
 import tenure
+from cluster import prefork
+from cluster.descriptors import LockedFile
 from cluster.env import boot_clock
 from tests.house import ROOT
 from tests.support import eventually
@@ -217,5 +220,55 @@ def test_bad_places_are_refused(site: Site) -> None:
 
     assert "begin it with /" in refused("node.sock")
     assert "lock file /no/such/place/node.sock.lock" in refused("/no/such/place/node.sock")
+    assert "no address has" in refused(f"{site.socket}\0")
     with tenure.join(site.listen, single=True, ephemeral=True):
         assert "in use" in refused(str(site.socket), site.listen)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"single": "yes"},
+        {"ephemeral": 1},
+        {"insecure": "no"},
+        {"data_dir": 5},
+        {"data_dir": "a\0b"},
+        {"peers": 5},
+        {"peers": [5]},
+        {"listen": None},
+    ],
+)
+def test_what_says_nothing_is_refused(site: Site, given: dict[str, Any]) -> None:
+    arguments = {"listen": site.listen, "single": "peers" not in given, **given}
+    with pytest.raises(tenure.UsageError, match=next(iter(given)).removesuffix("s")):
+        tenure.join_or_connect(site.socket, **arguments)
+    with pytest.raises(tenure.UsageError, match=next(iter(given)).removesuffix("s")):
+        tenure.join(**arguments)
+
+
+@pytest.mark.parametrize("trouble", [OSError(errno.EMFILE, "too many open files"), MemoryError(), ValueError()])
+def test_who_could_not_try_once_still_takes_over_later(
+    site: Site, trouble: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[str] = []
+
+    def failing(path: str) -> LockedFile:
+        if not failed:
+            failed.append(path)
+            raise trouble
+        return LockedFile(path)
+
+    with site.seat() as node, site.seat() as other:
+        monkeypatch.setattr(prefork, "LockedFile", failing)
+        eventually(lambda: failed, 5, "a try that fails")
+        node.close()
+        assert other.acquire("job", timeout=20) is not None
+
+
+def test_trouble_of_an_unknown_kind_is_told_and_no_wait_for_ever(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(path: str) -> LockedFile:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(prefork, "LockedFile", failing)
+    with pytest.raises(ZeroDivisionError), site.seat():
+        pass
