@@ -151,7 +151,8 @@ class CandidateVerbs(_Asked, ABC):
             claim_timeout: seconds, 0 to 7 days.
             node_id: as which candidate; it must be registered. None: the coordinator's.
 
-        The rest as ``acquire``, errors too. While it waits it looks again each tenth of a second, or when the name is free by itself.
+        The rest as ``acquire``, errors too. It is told when a holder ends, and looks again each
+        tenth of a second while the name is free and others come before it.
         """
         self._port.engine.check_blocking()
         way = self._candidature(

@@ -123,18 +123,19 @@ def checked(candidate: object) -> Words:
 
 
 class Look(NamedTuple):
-    """A view, and seconds until the name is free, and until anything is granted at all, after a restore; 0: now."""
+    """A view; seconds until the name is free, and until anything is granted at all, after a restore (0: now); the newest event's number."""
 
     view: Candidates
     free_in: float
     grants_in: float
+    event: int
 
 
 def read_look(name: str, answer: Answer) -> Look:
     """Raises ValueError for anything that is no such answer."""
-    infos = tuple(map(_read_candidate, answer[6]))
+    infos = tuple(map(_read_candidate, answer[7]))
     view = Candidates(name, number(answer, 2), number(answer, 1) / 1000, number(answer, 3), infos)
-    return Look(view, number(answer, 4) / 1000, number(answer, 5) / 1000)
+    return Look(view, number(answer, 4) / 1000, number(answer, 5) / 1000, number(answer, 6))
 
 
 def _read_candidate(row: Any) -> CandidateInfo:

@@ -15,6 +15,8 @@ from cluster.client.attempt import AcquireCall, Phase
 from cluster.client.candidates import Choosing, Look, Placing, read_look
 from cluster.client.errands import PlainCall, ReadCall
 from cluster.client.handoff import Waiter
+from cluster.client.watch import Page, WatchCall
+from cluster.client.watched import WatchGap
 from cluster.limits import LEASE_MAX_MS
 from cluster.opcodes import Op, Status
 from cluster.ports import Handle
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from cluster.client.port import Port
     from cluster.client.requests import Requests
 
-# How often a caller that waits looks again. A look is answered from the raft leader's memory.
+# How often a caller looks again while the name is free and another is before it; a look is answered from the raft leader's memory.
 LOOK_EVERY_S: Final = 0.1
+# While the name is held, an event wakes it; this is for what is no event, and for events that are missed.
+HELD_LOOK_EVERY_S: Final = 1.0
 # A roster that changes at every look must not keep its caller busy.
 OVERTAKEN_MAX: Final = 3
 _REFUSALS: Final = (Status.NOT_HELD, Status.VERSION_DIFFERS, Status.NOT_YOUR_TURN)
@@ -65,33 +69,66 @@ class ClaimCall(AcquireCall):
 
 
 class Rest:
-    """A pause by the env's clock, ended early when the coordinator closes."""
+    """A pause by the env's clock, ended early by an event of the name, if asked for, and when the coordinator closes.
 
-    def __init__(self, engine: Engine, pause_s: float, waiter: Waiter) -> None:
+    Args:
+        after: the number of the last event that was seen; None: events end nothing.
+    """
+
+    def __init__(self, engine: Engine, pause_s: float, waiter: Waiter, name: bytes, after: int | None) -> None:
         self._engine = engine
         self._pause_s = pause_s
-        self._waiter = waiter
+        self._waiter: Waiter | None = waiter
+        self._name = name
+        self._after = after
         self._timer: Handle | None = None
+        self._watch: WatchCall | None = None
 
     def begin(self) -> None:
+        if self._waiter is None:
+            return
         if self._engine.closing:
-            self._waiter.finish(None, answers.closing("acquire"))
+            self.close()
             return
         self._engine.attempts[self] = None
         self._timer = self._engine.call_later(self._pause_s, self._end)
+        self._watch_on()
 
-    def _end(self, error: BaseException | None = None) -> None:
-        self._engine.attempts.pop(self, None)
-        self._waiter.finish(None, error)
+    def _watch_on(self) -> None:
+        if self._after is not None:
+            self._watch = WatchCall(self._engine, self._name, self._after, False, self)
+            self._watch.begin()
+
+    def finish(self, page: Page | None, error: BaseException | None = None) -> bool:
+        """The watch's answer. Without one the timer goes on alone."""
+        self._watch = None
+        if self._waiter is None or page is None:
+            return False
+        told, self._after = page
+        # A watch is for all names that begin like this one.
+        shown = self._name.decode("ascii")
+        if any(isinstance(each, WatchGap) or each.name == shown for each in told):
+            self._end()
+        else:
+            self._watch_on()
+        return True
 
     def give_up(self) -> None:
+        self._waiter = None
         if self._timer is not None:
             self._timer.cancel()
         self._engine.attempts.pop(self, None)
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.leave()
+
+    def _end(self, error: BaseException | None = None) -> None:
+        waiter = self._waiter
+        self.give_up()
+        if waiter is not None:
+            waiter.finish(None, error)
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         self._end(answers.closing("acquire"))
 
 
@@ -126,12 +163,15 @@ class Candidature:
         self._overtaken = 0
         self._hint_s = LOOK_EVERY_S
         self._grants_in_ms = 0
+        self._watch_after: int | None = None
         requests.check("acquire")
 
     def look(self, waiter: Waiter) -> PlainCall:
         op = (int(Op.CANDIDATES), self._name.encode("ascii"))
         about = f"acquire {self._name!r}"
-        return ReadCall(self._engine, about, op, lambda answer: read_look(self._name, answer), self._patience_s(), waiter)
+        return ReadCall(
+            self._engine, about, op, lambda answer: read_look(self._name, answer), self._patience_s(), waiter
+        )
 
     def _patience_s(self) -> float:
         return max(checks.TIMEOUT_MIN_S, min(self._timeout_s, self._limit - self._engine.clock()))
@@ -140,8 +180,9 @@ class Candidature:
         """The claim to be made now, if this node id is to make one."""
         self._hint_s = LOOK_EVERY_S
         self._grants_in_ms = round(look.grants_in * 1000)
+        self._watch_after = look.event if look.free_in else None
         if look.free_in:
-            self._hint_s = look.free_in
+            self._hint_s = min(look.free_in, HELD_LOOK_EVERY_S)
             return None
         if all(info.node_id != self._node_id for info in look.view):
             self._port.hand_over(self._engine.beats.lapsed, self._spec.names[0], self._spec.node_id)
@@ -159,7 +200,7 @@ class Candidature:
         if answer and answer[0] == Status.VERSION_DIFFERS:
             self._overtaken += 1
         elif answer and answer[0] == Status.NOT_YOUR_TURN:
-            self._hint_s = answers.number(answer, 1) / 1000
+            self._hint_s = min(answers.number(answer, 1) / 1000, LOOK_EVERY_S)
 
     def pause_s(self) -> float | None:
         """Seconds to rest before the next look; None: the time is over. Raises Unavailable if nothing is granted to anybody yet."""
@@ -170,7 +211,7 @@ class Candidature:
         if left_s <= 0 and self._grants_in_ms:
             raise answers.refusal([int(Status.NOT_YET), self._grants_in_ms], f"acquire {self._name!r}")
         # A millisecond is cluster time's step: sooner would find the same.
-        return None if left_s <= 0 else min(left_s, max(0.001, min(self._hint_s, LOOK_EVERY_S)))
+        return None if left_s <= 0 else min(left_s, max(0.001, self._hint_s))
 
     def rest(self, waiter: Waiter, pause_s: float) -> Rest:
-        return Rest(self._engine, pause_s, waiter)
+        return Rest(self._engine, pause_s, waiter, self._spec.names[0], self._watch_after)

@@ -50,4 +50,5 @@ class CandidateDesk:
         free_in_ms = max(0, host.table.next_free(name, 1, now_ms) - now_ms)
         # After a restore nobody holds it, and still it is not granted: who waits must not take that for contention.
         grants_in_ms = max(0, host.table.grants_from - now_ms)
-        return pack([int(Status.OK), now_ms, revision, last_token, free_in_ms, grants_in_ms, candidates])
+        event = host.table.next_event - 1
+        return pack([int(Status.OK), now_ms, revision, last_token, free_in_ms, grants_in_ms, event, candidates])

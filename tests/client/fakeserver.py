@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster._table import LeaseTable
-from cluster.codec import frame, pack, unpack
+from cluster.codec import frame, pack, unpack, unpack_stream
 from cluster.opcodes import Op, Push, Status
 from cluster.ports import Connection, Env, Handle, Hello, Welcome
 
@@ -184,6 +184,8 @@ class FakeCluster:
     dialled: list[tuple[str, float]] = field(default_factory=list)
     most_dials: int = 0
     waiting: list[Waiting] = field(default_factory=list)
+    watching: list[Request] = field(default_factory=list)
+    events: list[list[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._started = self.env.clock()
@@ -204,7 +206,10 @@ class FakeCluster:
         self.leader = address
         for waiter in self.waiting:
             waiter.request.conn.send([waiter.request.rid, [int(Status.NOT_LEADER), address, 0]])
+        for watcher in self.watching:
+            watcher.conn.send([watcher.rid, [int(Status.NOT_LEADER), address, 0]])
         self.waiting.clear()
+        self.watching.clear()
         if address:
             self.epoch += 1
             self.table.apply(_HEADER.pack(1, 0, 0, 1, self.epoch, 0) + pack([int(Op.EPOCH)]))
@@ -216,6 +221,7 @@ class FakeCluster:
         self.up.discard(address)
         for conn in [conn for conn in self.conns if conn.address == address]:
             self.waiting = [waiter for waiter in self.waiting if waiter.request.conn is not conn]
+            self.watching = [watcher for watcher in self.watching if watcher.conn is not conn]
             conn.sever()
         if self.leader == address:
             self.leader = ""
@@ -269,9 +275,19 @@ class FakeCluster:
         return int((self.env.clock() - self._started) * 1000)
 
     def apply(self, op: list[Any]) -> list[Any]:
-        replies, _ = self.table.apply(_HEADER.pack(1, 0, 0, 1, self.epoch, self.stamp()) + pack(op))
+        number = self.table.next_event
+        replies, events = self.table.apply(_HEADER.pack(1, 0, 0, 1, self.epoch, self.stamp()) + pack(op))
+        self.events += [[number + at, *event] for at, event in enumerate(unpack_stream(events))]
+        self.watching = [watcher for watcher in self.watching if not self._told(watcher)]
         answer: list[Any] = unpack(replies)
         return answer
+
+    def _told(self, watcher: Request) -> bool:
+        _, _, prefix, after, _ = watcher.op
+        rows = [row for row in self.events if row[0] > after and row[2].startswith(prefix)]
+        if rows:
+            watcher.conn.send([watcher.rid, [0, after + 1, self.table.next_event - 1, rows]])
+        return bool(rows)
 
     def read(self, request: Request) -> None:
         self.seen.append(request)
@@ -298,7 +314,12 @@ class FakeCluster:
             self.waiting.append(Waiting(request, self.env.clock() + op[1] / 1000, fate.late_s))
             self._look_soon()
             return
+        elif code == Op.WATCH:
+            if not self._told(request):
+                self.watching.append(request)
+            return
         elif code == Op.CANCEL:
+            self.watching = [watcher for watcher in self.watching if watcher.op[1] != op[1]]
             self._cancel(op[1])
             answer = [0]
         elif code == Op.STATE:
@@ -310,7 +331,7 @@ class FakeCluster:
             now = self.stamp()
             free_in = max(0, self.table.next_free(op[1], 1, now) - now)
             revision, last_token, infos = self.table.candidates(op[1], now)
-            answer = [0, now, revision, last_token, free_in, max(0, self.table.grants_from - now), infos]
+            answer = [0, now, revision, last_token, free_in, max(0, self.table.grants_from - now), self.table.next_event - 1, infos]
         elif code == Op.LEASES:
             rows, more = self.table.scan(op[1], op[2], op[3], op[4], self.stamp())
             answer = [0, self.stamp(), rows, more]

@@ -79,16 +79,58 @@ def test_who_holds_the_name_is_waited_for() -> None:
         await stand(world, "me")
         first = await world.aio.acquire("job", lease_time=60)
         assert first is not None
-        began = world.now
         assert await world.aio.acquire_elected("job", FIFO, wait_time=0.5) is None
         assert not world.cluster.of(Op.ELECT), "a name that is held is not claimed"
         asked = asyncio.ensure_future(world.aio.acquire_elected("job", FIFO, wait_time=5))
-        await world.advance(1)
+        await world.advance(1.3)
+        released = world.now
         await first.release()
         second = await asked
         assert second is not None
-        assert world.now - began < 1.8
+        assert world.now - released < 0.05, "told of the release, not found out"
         await second.release()
+
+    story(tell)
+
+
+def test_who_waits_looks_seldom_whatever_happens_to_other_names() -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "me")
+        other = world.another()
+        held = await other.aio.acquire("job", lease_time=60)
+        assert held is not None
+        asked = asyncio.ensure_future(world.aio.acquire_elected("job", FIFO, wait_time=60))
+        for number in range(100):
+            lease = await other.aio.acquire(f"job{number}", lease_time=1)
+            assert lease is not None
+            await world.advance(0.1)
+        assert len(world.cluster.of(Op.CANDIDATES)) <= 12, "once a second"
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        await world.until(lambda: not world.cluster.watching, within_s=0.1)
+        await other.aio.close(limit=0)
+
+    story(tell)
+
+
+def test_who_waits_through_a_change_of_the_raft_leader_is_told_by_the_next() -> None:
+    async def tell(world: World) -> None:
+        await stand(world, "me")
+        other = world.another()
+        held = await other.aio.acquire("job", lease_time=60)
+        assert held is not None
+        asked = asyncio.ensure_future(world.aio.acquire_elected("job", FIFO, wait_time=60))
+        await world.advance(0.3)
+        world.cluster.lead("n2:1")
+        await world.advance(0.3)
+        await held.release()
+        began = world.now
+        lease = await asked
+        assert lease is not None
+        assert world.now - began < 0.5
+        await lease.release()
+        await other.aio.close(limit=0)
 
     story(tell)
 

@@ -71,10 +71,13 @@ class Work:
 
     async def arun(self) -> Any:
         self._begin()
+        told = asyncio.wrap_future(self._told)
+        # Cancelled, the action may not look at it any more; nobody shall complain of that.
+        told.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             while True:
                 try:
-                    return await asyncio.shield(asyncio.wrap_future(self._told))
+                    return await asyncio.shield(told)
                 except asyncio.CancelledError:
                     self.cancelled.set()
                     if not self._stubborn:

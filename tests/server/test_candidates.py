@@ -32,11 +32,13 @@ def elect(acq_id: bytes, revision: int, count: int, node_id: bytes = b"test:1") 
 def test_a_view_says_who_stands_and_whether_the_name_is_free() -> None:
     async def story(node: LocalNode) -> None:
         talker = await Talker().open(node, b"T" * 16)
-        assert (await talker.ask(LOOK))[2:] == [0, 0, 0, 0, []]
+        before = await talker.ask(LOOK)
+        assert (before[2:6], before[7]) == ([0, 0, 0, 0], [])
         revision = (await talker.ask(register()))[1]
         token = (await talker.ask(elect(b"t" * 16, revision, 1)))[1]
-        _, now, newest, last_token, free_in, _, (row,) = await talker.ask(LOOK)
+        _, now, newest, last_token, free_in, _, event, (row,) = await talker.ask(LOOK)
         assert (newest, last_token, 59_000 < free_in <= 60_000) == (token, token, True)
+        assert event == before[6] + 1, "the grant"
         assert (row[:2], row[4:], 0 <= row[2] <= row[3] <= now) == ([b"test:1", b"info"], [None, 0, 0], True)
 
     on_a_node(story)
@@ -49,7 +51,7 @@ def test_a_view_goes_through_the_log_unless_a_majority_has_just_answered__E2_E16
         await talker.ask(register())
         node.log.has_fresh_majority = lambda: fresh  # type: ignore[method-assign]
         before = committed(node)
-        assert len((await talker.ask(LOOK))[6]) == 1
+        assert len((await talker.ask(LOOK))[7]) == 1
         assert committed(node) - before == (0 if fresh else 1)
 
     on_a_node(story)
