@@ -6,6 +6,7 @@ Knows: what a candidate says of itself and what the cluster counted. Must not kn
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -96,6 +97,13 @@ class Choosing(Protocol[Placing_co]):
     def elect(self, candidates: Candidates, /) -> Placing_co: ...
 
 
+def checked_strategy(strategy: object) -> None:
+    """Raises UsageError for what does not elect."""
+    if isinstance(strategy, type) or not callable(getattr(strategy, "elect", None)):
+        shown = f"the class {strategy.__name__}" if isinstance(strategy, type) else type(strategy).__name__
+        raise UsageError(f"strategy is {shown}", "give a strategy such as tenure.FifoStrategy()")
+
+
 class Words(NamedTuple):
     """A checked candidate as it is sent."""
 
@@ -110,10 +118,10 @@ def checked(candidate: object) -> Words:
     weight, rank = candidate.weight, candidate.rank
     if isinstance(weight, bool) or not isinstance(weight, (int, float)):
         raise UsageError(f"weight must be a number, not {type(weight).__name__}", "give 0 or more")
-    if not 0 <= weight < math.inf:
-        raise UsageError(f"weight={weight} is out of range", "give a finite number, 0 or more")
+    if not 0 <= weight <= sys.float_info.max:
+        raise UsageError(f"weight={checks.shown(weight)} is out of range", "give a finite number, 0 or more")
     if isinstance(rank, bool) or not isinstance(rank, int) or abs(rank) > TOKEN_MAX:
-        raise UsageError(f"rank={rank!r} is no rank", "give an int of at most 53 bits")
+        raise UsageError(f"rank={checks.shown(rank)} is no rank", "give an int of at most 53 bits")
     info = pack([float(weight), rank, checks.metadata(candidate.metadata)])
     if len(info) > CANDIDATE_INFO_MAX_BYTES:
         raise UsageError(

@@ -260,5 +260,14 @@ def acquire_spec(
     )
 
 
+def shown(value: object) -> str:
+    """A bad value in a message, where it may be of any type and length."""
+    try:
+        return _short(value) if isinstance(value, str) else repr(value)[:60]
+    except ValueError:
+        # Python does not write integers of thousands of digits.
+        return f"an {type(value).__name__} of thousands of digits"
+
+
 def _short(value: str) -> str:
     return repr(value) if len(value) <= 60 else f"{value[:60]!r}… ({len(value)} characters)"

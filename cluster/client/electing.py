@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cluster.client import answers, checks
 from cluster.client.answers import Answer
 from cluster.client.attempt import AcquireCall, Phase
-from cluster.client.candidates import Choosing, Look, Placing, read_look
+from cluster.client.candidates import Candidates, Choosing, Look, Placing, checked_strategy, read_look
 from cluster.client.errands import PlainCall, ReadCall
 from cluster.client.handoff import Waiter
 from cluster.client.watch import Page, WatchCall
 from cluster.client.watched import WatchGap
+from cluster.errors import UsageError
 from cluster.limits import LEASE_MAX_MS
 from cluster.opcodes import Op, Status
 from cluster.ports import Handle
@@ -151,6 +152,7 @@ class Candidature:
         self._requests = requests
         self._port = port
         self._engine = port.engine
+        checked_strategy(strategy)
         self._name = name
         self._strategy = strategy
         self._claim_ms = checks.duration_ms(claim_timeout, "claim_timeout", 0, LEASE_MAX_MS)
@@ -187,11 +189,27 @@ class Candidature:
         if all(info.node_id != self._node_id for info in look.view):
             self._port.hand_over(self._engine.beats.lapsed, self._spec.names[0], self._spec.node_id)
             return None
-        place = self._strategy.elect(look.view).place_of(self._node_id)
+        place = self._place(look.view)
         if place is None:
             return None
         claim = Claim(look.view.revision, len(look.view), place, self._claim_ms)
         return ClaimCall(self._engine, self._spec, claim, self._engine.new_id(), self._patience_s(), waiter)
+
+    def _place(self, view: Candidates) -> int | None:
+        """What the strategy says, checked: it is the caller's own code. Raises UsageError, and whatever it raises itself."""
+        result = self._strategy.elect(view)
+        place_of = getattr(result, "place_of", None)
+        if not callable(place_of):
+            raise UsageError(
+                f"{type(self._strategy).__name__}.elect returned {type(result).__name__}", "return a tenure.ElectionResult"
+            )
+        place = place_of(self._node_id)
+        if place is None or (type(place) is int and 0 <= place < len(view)):
+            return place
+        raise UsageError(
+            f"{type(self._strategy).__name__} says place {place!r} of {len(view)} candidates",
+            "give 0 for the winner, 1 for who comes next …, None for who is not elected",
+        )
 
     def refused(self, answer: Answer) -> None:
         """What the log has against a claim; empty: the name is held."""

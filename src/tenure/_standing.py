@@ -75,8 +75,7 @@ class Standing(OneLeader):
     ) -> None:
         super().__init__(coordinator, options, listeners=listeners, history=history, metrics=metrics)
         strategy = FifoStrategy() if strategy is None else strategy
-        if not callable(getattr(strategy, "elect", None)):
-            raise UsageError(f"strategy is {type(strategy).__name__}", "give a strategy such as tenure.FifoStrategy()")
+        candidates.checked_strategy(strategy)
         who = super()._as_whom()
         words: Any = {} if metadata is None else metadata
         if self.options.worker_version is not None and isinstance(words, Mapping):

@@ -7,11 +7,12 @@ chosen, any clock. A scorer is a pure function, so that whoever asks with the sa
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cluster.client import CandidateInfo
+from cluster.client import CandidateInfo, checks
 from cluster.errors import UsageError
 
 # A candidate and the view's cluster time in seconds; the higher the number the better.
@@ -57,8 +58,8 @@ class RecentSuccessScorer:
     half_life: float = 3600.0
 
     def __post_init__(self) -> None:
-        if not _is_number(self.half_life) or not 0 < self.half_life < math.inf:
-            raise UsageError(f"half_life={self.half_life!r} s is out of range", "give a number of seconds above 0")
+        if not _is_number(self.half_life) or not 0 < self.half_life <= sys.float_info.max:
+            raise UsageError(f"half_life={checks.shown(self.half_life)} s is out of range", "give a number of seconds above 0")
 
     def __call__(self, candidate: CandidateInfo, cluster_time: float) -> float:
         if candidate.last_completion is None:
@@ -95,13 +96,13 @@ class WeightedScorer:
         if not parts:
             raise UsageError("WeightedScorer has no parts", "give (scorer, factor) at least once")
         for part in parts:
-            if not isinstance(part, tuple) or len(part) != 2 or not callable(part[0]):
+            if not isinstance(part, tuple) or len(part) != 2 or not is_scorer(part[0]):
                 raise UsageError(
                     f"the part {part!r} of WeightedScorer is no (scorer, factor)", "give a callable and a number"
                 )
-            if not _is_number(part[1]) or not math.isfinite(part[1]):
+            if not _is_number(part[1]) or not abs(part[1]) <= sys.float_info.max:
                 raise UsageError(
-                    f"the factor {part[1]!r} of WeightedScorer is no finite number", "give a number such as 0.5"
+                    f"the factor {checks.shown(part[1])} of WeightedScorer is no finite number", "give a number such as 0.5"
                 )
         self._parts = parts
 
@@ -110,6 +111,11 @@ class WeightedScorer:
 
     def __repr__(self) -> str:
         return f"WeightedScorer({', '.join(map(repr, self._parts))})"
+
+
+def is_scorer(value: object) -> bool:
+    """A class, such as one whose brackets were forgotten, would give a scorer for a score."""
+    return callable(value) and not isinstance(value, type)
 
 
 def _is_number(value: object) -> bool:

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from cluster.client import CandidateInfo, Candidates
 from cluster.errors import UsageError
-from tenure.scorers import Scorer
+from tenure.scorers import Scorer, is_scorer
 
 _HASH_BYTES: Final = 8
 
@@ -150,10 +150,9 @@ class ScoredStrategy(_Scoring):
     scorer: Scorer
 
     def __post_init__(self) -> None:
-        if not callable(self.scorer):
-            raise UsageError(
-                f"scorer is {type(self.scorer).__name__}, not a callable", "give a scorer such as SuccessRateScorer()"
-            )
+        if not is_scorer(self.scorer):
+            shown = f"the class {self.scorer.__name__}" if isinstance(self.scorer, type) else type(self.scorer).__name__
+            raise UsageError(f"scorer is {shown}, no scorer", "give a scorer such as SuccessRateScorer()")
 
     def _score(self, candidate: CandidateInfo, candidates: Candidates) -> float:
         return self.scorer(candidate, candidates.cluster_time)

@@ -205,7 +205,10 @@ def test_leading_and_decorated_coroutines(coordinator: tenure.Coordinator) -> No
     ("given", "says"),
     [
         ({"strategy": "fifo"}, "strategy is str"),
+        ({"strategy": RankedStrategy}, "strategy is the class RankedStrategy"),
         ({"weight": float("nan")}, "weight=nan"),
+        ({"weight": 10**400}, "weight=1000"),
+        ({"rank": 10**5000}, "rank=an int"),
         ({"rank": 1.0}, "rank=1.0"),
         ({"metadata": [1]}, "metadata must be a mapping"),
         ({"ttl": 0.05}, "ttl=0.05 s"),
@@ -222,3 +225,26 @@ def test_a_node_id_that_is_computed_is_computed_once(coordinator: tenure.Coordin
     made = iter(["one", "two"])
     with tenure.StrategicLeaderElector(coordinator, ElectionOptions(node_id=lambda: next(made))) as elector:
         assert [elector.run_if_leader_result("job", int).node_id for _ in range(2)] == ["one", "one"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("place", [-1, 1, 10**6, 2**70, 0.0, True, "first"])
+def test_a_strategy_that_says_an_impossible_place_is_refused_and_harms_nobody(form: Form, place: Any) -> None:
+    class Strange:
+        def elect(self, candidates: Any) -> Any:
+            return self
+
+        def place_of(self, node_id: str) -> Any:
+            return place
+
+    with pytest.raises(UsageError, match="Strange says place"):
+        form.run(form.elector("a", strategy=Strange()), "job")
+    assert isinstance(form.run(form.elector("b", rank=-1, claim_timeout=0), "job"), Elected)
+
+
+def test_a_strategy_that_returns_no_result_is_refused(form: Form) -> None:
+    class Forgetful:
+        def elect(self, candidates: Any) -> Any:
+            return None
+
+    with pytest.raises(UsageError, match=r"Forgetful\.elect returned NoneType"):
+        form.run(form.elector("a", strategy=Forgetful()), "job")

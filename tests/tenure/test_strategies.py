@@ -167,6 +167,11 @@ def test_scorers_say_what_they_say() -> None:
         (lambda: tenure.RecentSuccessScorer(0), "half_life=0 s"),
         (lambda: tenure.RecentSuccessScorer(math.inf), "half_life=inf s"),
         (lambda: tenure.RecentSuccessScorer(math.nan), "half_life=nan s"),
+        (lambda: tenure.RecentSuccessScorer(10**400), "half_life=1000"),
+        (lambda: tenure.WeightedScorer((tenure.WeightScorer(), 10**400)), "factor 1000"),
+        (lambda: tenure.WeightedScorer((tenure.WeightScorer(), 10**5000)), "factor an int"),
+        (lambda: tenure.WeightedScorer((tenure.WeightScorer, 1.0)), r"no \(scorer, factor\)"),  # type: ignore[arg-type]
+        (lambda: tenure.ScoredStrategy(tenure.SuccessRateScorer), "scorer is the class"),  # type: ignore[arg-type]
         (tenure.WeightedScorer, "no parts"),
         (lambda: tenure.WeightedScorer((tenure.WeightScorer(), math.nan)), "factor nan"),
         (lambda: tenure.WeightedScorer((1, 2.0)), r"no \(scorer, factor\)"),  # type: ignore[arg-type]
