@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from pathlib import PurePath
 from typing import Final, TypeVar
 
 from cluster.address import Address
@@ -76,7 +75,7 @@ def node_config(
     if not isinstance(peers, Iterable):
         raise UsageError(f"peers is {type(peers).__name__}", "give the addresses of all nodes, as text or as a list")
     texts = peers.split(",") if isinstance(peers, str) else list(peers)
-    if data_dir is not None and (not isinstance(data_dir, (str, PurePath)) or "\0" in str(data_dir)):
+    if data_dir is not None and (not (isinstance(data_dir, str) or hasattr(data_dir, "__fspath__")) or "\0" in str(data_dir)):
         raise UsageError(f"data_dir={data_dir!r} is no directory", "give a path, or leave it out")
     shortest_s, longest_s, heartbeat_s = election(rhythm)
     config = NodeConfig(
