@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from cluster.client import checks, requests
 from cluster.client.attempt import AcquireCall
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = 5.0
 CLOSE_LIMIT_S: Final = 5.0
+
+Self = TypeVar("Self", bound="Coordinator")
 
 
 class Coordinator(CandidateVerbs):
@@ -307,7 +309,7 @@ class Coordinator(CandidateVerbs):
         self._port.engine.check_blocking()
         self._port.close(limit_s)
 
-    def __enter__(self) -> Coordinator:
+    def __enter__(self: Self) -> Self:
         self._port.engine.check_process()
         refuse_closed(self._port.engine, "with")
         return self
@@ -317,7 +319,7 @@ class Coordinator(CandidateVerbs):
     ) -> None:
         self.close()
 
-    async def __aenter__(self) -> Coordinator:
+    async def __aenter__(self: Self) -> Self:
         await self.aio.__aenter__()
         return self
 

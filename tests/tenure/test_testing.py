@@ -6,15 +6,19 @@ Knows: what a test of a program sees. Must not know: timers, loops.
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tenure
 from cluster.limits import WAIT_MAX_S
-from tenure.testing import FakeCoordinator, ManualClock, eventually
+from tenure.testing import FakeCoordinator, ManualClock, NodeGroup, eventually
+from tenure.testing._clock import TIMERS_FEW, ManualEnv
 
 pytestmark = pytest.mark.fast
 
@@ -197,3 +201,119 @@ def test_a_clock_is_not_moved_from_within(tenure_fake: FakeCoordinator) -> None:
     tenure_fake.lose("job")
     eventually(lambda: errors)
     assert "from the test" in str(errors[0])
+
+
+@pytest.mark.parametrize("disturb", ["lose", "outage"])
+def test_nothing_is_disturbed_from_within_and_nothing_hangs(tenure_fake: FakeCoordinator, disturb: str) -> None:
+    errors: list[Exception] = []
+
+    def again() -> None:
+        try:
+            if disturb == "lose":
+                tenure_fake.lose("other")
+            else:
+                with tenure_fake.outage():
+                    """It is refused before."""
+        except tenure.UsageError as error:
+            errors.append(error)
+
+    lease = tenure_fake.acquire("job")
+    assert lease is not None
+    lease.lost.on_set(again)
+    losing = threading.Thread(target=tenure_fake.lose, args=("job",), daemon=True)
+    losing.start()
+    losing.join(10)
+    assert not losing.is_alive()
+    assert "I/O thread" in str(errors[0])
+
+
+def test_an_outage_lasts_until_the_last_of_those_who_asked_for_it_is_done() -> None:
+    with FakeCoordinator(real_time=True, timeout=timedelta(seconds=0.1)) as coordinator:
+        with coordinator.outage():
+            with coordinator.outage():
+                """One within the other."""
+            with pytest.raises(tenure.Unavailable):
+                coordinator.acquire("job")
+        assert coordinator.acquire("job", timeout=10) is not None
+
+
+def test_a_closed_coordinator_is_not_disturbed_and_may_be_closed_in_an_outage() -> None:
+    coordinator = FakeCoordinator()
+    with coordinator.outage():
+        coordinator.close(limit=0)
+    with pytest.raises(tenure.UsageError, match="closed"):
+        coordinator.lose("job")
+    with pytest.raises(tenure.UsageError, match="closed"), coordinator.outage():
+        """It is refused before."""
+
+
+def test_timers_that_were_cancelled_are_not_kept_while_time_stands_still(tenure_fake: FakeCoordinator) -> None:
+    for _ in range(10 * TIMERS_FEW):
+        lease = tenure_fake.acquire("job", auto_extend=True)
+        assert lease is not None
+        lease.release()
+    env = tenure_fake._io.env
+    assert isinstance(env, ManualEnv)
+    assert len(env._timers) <= 3 * TIMERS_FEW
+    held = tenure_fake.acquire("job", lease_time=5)
+    assert held is not None
+    tenure_fake.clock.advance(6)
+    assert held.lost.is_set()
+
+
+def test_a_signal_handler_cannot_move_the_clock_that_is_being_moved(tenure_fake: FakeCoordinator) -> None:
+    errors: list[Exception] = []
+
+    def handler(number: int, frame: object) -> None:
+        try:
+            tenure_fake.clock.advance(1)
+        except tenure.UsageError as error:
+            errors.append(error)
+
+    def signalled() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        eventually(lambda: errors)
+
+    lease = tenure_fake.acquire("job", lease_time=5)
+    assert lease is not None
+    # The clock is under way then, and stays so until the handler has run.
+    lease.lost.on_set(signalled)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        tenure_fake.clock.advance(6)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert "already" in str(errors[0])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"clock": 5},
+        {"clock": ManualClock},
+        {"real_time": "no"},
+        {"real_time": True, "clock": ManualClock()},
+        {"timeout": -1},
+    ],
+)
+def test_a_fake_coordinator_of_bad_arguments_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(tenure.UsageError, match=next(iter(given))):
+        FakeCoordinator(**given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"size": 0}, {"size": "3"}, {"size": True}, {"options": "--single"}, {"directory": "/no/such/place"}]
+)
+def test_a_raft_group_of_bad_arguments_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(tenure.UsageError, match=next(iter(given))):
+        NodeGroup(**{"directory": str(tmp_path), **given})
+
+
+def test_what_does_not_run_is_not_frozen_and_what_is_no_node_is_said(tmp_path: Path) -> None:
+    group = NodeGroup(tmp_path, size=1)
+    with pytest.raises(AssertionError, match="does not run"):
+        group.nodes[0].pause()
+    with pytest.raises(tenure.UsageError, match="no node of this group"):
+        group.node("127.0.0.1:1")
+    with pytest.raises(AssertionError, match="never true"):
+        eventually(lambda: False, float("nan"), "never true")

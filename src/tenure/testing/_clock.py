@@ -25,6 +25,8 @@ START_S: Final = 1000.0
 # More turns than this of a loop without any time passing mean that it will never rest.
 TURNS_MAX: Final = 100_000
 QUIET_TURNS: Final = 4
+# Fewer timers than this are not looked through for cancelled ones.
+TIMERS_FEW: Final = 100
 
 
 class ManualClock:
@@ -36,6 +38,8 @@ class ManualClock:
     def __init__(self) -> None:
         self._now = START_S
         self._moving = threading.Lock()
+        # The thread that moves it.
+        self._mover = 0
         self._envs: WeakSet[ManualEnv] = WeakSet()
 
     def now(self) -> float:
@@ -51,19 +55,29 @@ class ManualClock:
             seconds: 0 to 30 days, or a ``timedelta``. 0 lets what is under way come to rest.
 
         Raises:
-            UsageError: out of range, or called on a coordinator's own I/O thread, such as in a callback of ``lost.on_set``.
+            UsageError: out of range, or called on a coordinator's own I/O thread, such as in a callback of ``lost.on_set``, or in a
+                signal handler while the same thread moves it.
         """
         length_s = checks.duration_ms(seconds, "seconds", 0, WAIT_MAX_S * 1000) / 1000
+        if self._mover == threading.get_ident():
+            raise UsageError("this very thread moves the clock already", "advance it from the test")
         with self._moving:
-            envs = list(self._envs)
-            for env in envs:
-                env.check_thread()
-            target = self._now + length_s
-            while (due := min([target, *(env.settle() for env in envs)])) < target:
-                self._now = max(self._now, due)
-            self._now = target
-            for env in envs:
-                env.settle()
+            self._mover = threading.get_ident()
+            try:
+                self._advance(length_s)
+            finally:
+                self._mover = 0
+
+    def _advance(self, length_s: float) -> None:
+        envs = list(self._envs)
+        for env in envs:
+            env.check_thread()
+        target = self._now + length_s
+        while (due := min([target, *(env.settle() for env in envs)])) < target:
+            self._now = max(self._now, due)
+        self._now = target
+        for env in envs:
+            env.settle()
 
     def add(self, env: ManualEnv) -> None:
         self._envs.add(env)
@@ -98,6 +112,7 @@ class ManualEnv(RealEnv):
         super().__init__(loop)
         self._manual = clock
         self._timers: list[tuple[float, int, _Timer]] = []
+        self._looked_through_at = TIMERS_FEW
         self._numbers = itertools.count()
         # One entry per callback under way: a deque may be filled by any thread.
         self._under_way: deque[None] = deque()
@@ -118,6 +133,11 @@ class ManualEnv(RealEnv):
             return super().call_later(delay_s, fn, *args)
         timer = _Timer(self.clock() + delay_s, fn, args)
         heapq.heappush(self._timers, (timer.due, next(self._numbers), timer))
+        if len(self._timers) > self._looked_through_at:
+            # While time stands still nothing else takes cancelled ones away.
+            self._timers = [entry for entry in self._timers if not entry[2].cancelled]
+            heapq.heapify(self._timers)
+            self._looked_through_at = max(TIMERS_FEW, 2 * len(self._timers))
         return timer
 
     def call_soon(self, fn: Callable[..., object], *args: object) -> Handle:

@@ -16,6 +16,7 @@ from cluster.client import Coordinator, IoThread, checks
 from cluster.client.errands import AbandonCall
 from cluster.client.port import Port
 from cluster.env import RealEnv
+from cluster.errors import UsageError
 from cluster.local import LocalDoor, LocalNode
 from cluster.ports import Connection, Env, Hello, Welcome
 from tenure.testing._clock import ManualClock, ManualEnv
@@ -42,6 +43,8 @@ class _Door(LocalDoor):
         self._connections: WeakSet[Connection] = WeakSet()
         self._passable = asyncio.Event()
         self._passable.set()
+        # How many outages there are at once.
+        self._shut = 0
 
     async def open(self, env: Env, address: str, hello: Hello) -> tuple[Connection, Welcome]:
         # Hanging, not refused: who was refused would come again after a while only, and the clock may stand still.
@@ -51,12 +54,15 @@ class _Door(LocalDoor):
         return connection, welcome
 
     async def shut(self) -> None:
+        self._shut += 1
         self._passable.clear()
         for connection in list(self._connections):
             connection.close("the test asked for an outage")
 
     async def unshut(self) -> None:
-        self._passable.set()
+        self._shut -= 1
+        if not self._shut:
+            self._passable.set()
 
 
 class FakeCoordinator(Coordinator):
@@ -64,9 +70,12 @@ class FakeCoordinator(Coordinator):
 
     Args:
         clock: what tells its time; None: a ``ManualClock`` of its own.
-        real_time: let time pass by itself instead.
+        real_time: let time pass by itself instead; without a ``clock``.
         node_id: what people see as the holder; None: ``hostname:pid``.
         timeout: seconds, 0.001 to 1 day, of its clock: how long finding out what happened may take.
+
+    Raises:
+        UsageError: a bad argument.
 
     Attributes:
         clock: a call that waits, for a name or for an answer, waits until the test moves it, from another thread or task.
@@ -80,8 +89,12 @@ class FakeCoordinator(Coordinator):
         *,
         real_time: bool = False,
         node_id: str | None = None,
-        timeout: float = 5.0,
+        timeout: checks.Seconds = 5.0,
     ) -> None:
+        if clock is not None and not isinstance(clock, ManualClock):
+            raise UsageError(f"clock is {type(clock).__name__}", "give a tenure.testing.ManualClock, or leave it out")
+        if checks.flag(real_time, "real_time") and clock is not None:
+            raise UsageError("clock and real_time exclude each other", "leave one of them out")
         self.clock = clock if clock is not None else ManualClock()
 
         def make_env(loop: asyncio.AbstractEventLoop) -> RealEnv:
@@ -108,8 +121,10 @@ class FakeCoordinator(Coordinator):
             How many were lost. When it returns, ``lost`` of each is set.
 
         Raises:
-            UsageError: a bad name or slot.
+            UsageError: a bad name or slot, the coordinator is closed, or called on its I/O thread, such as in a callback of
+                ``lost.on_set``.
         """
+        self._check("lose")
         count = self._io.run(self._lose(checks.name(name), checks.slot(slot)))
         self._come_to_rest()
         return count
@@ -127,13 +142,22 @@ class FakeCoordinator(Coordinator):
 
     @contextlib.contextmanager
     def outage(self) -> Iterator[None]:
-        """For the time of a ``with`` block no node answers: calls end with ``Unavailable`` after their timeout, leases are not renewed."""
+        """For the time of a ``with`` block no node answers: calls end with ``Unavailable`` after their timeout, leases are not renewed.
+
+        Blocks within and beside each other are one outage, until the last of them ends. Raises UsageError where ``lose`` does.
+        """
+        self._check("outage")
         self._io.run(self._door.shut())
         try:
             yield
         finally:
-            self._io.run(self._door.unshut())
-            self._come_to_rest()
+            if self._port.alive():
+                self._io.run(self._door.unshut())
+                self._come_to_rest()
+
+    def _check(self, about: str) -> None:
+        self._port.engine.check_blocking()
+        self._requests.check(about)
 
     def _come_to_rest(self) -> None:
         """Whatever the node has said has been heard."""

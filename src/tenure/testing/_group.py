@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from cluster.errors import UsageError
 from tenure.testing._process import NodeProcess, free_ports
 from tenure.testing._waiting import eventually
 
@@ -24,16 +25,25 @@ class NodeGroup:
 
     Args:
         directory: an existing directory, such as ``tmp_path``.
-        size: number of nodes.
+        size: number of nodes, 1 or more.
         options: further arguments of ``node``, the same for every node.
         access: what ``tenure.connect`` needs beside the endpoints: ``secret``, ``tls``.
+
+    Raises:
+        UsageError: a bad size or directory.
     """
 
     def __init__(
-        self, directory: Path, size: int = 3, options: Sequence[str] = ("--durability", "process"), **access: Any
+        self, directory: str | Path, size: int = 3, options: Sequence[str] = ("--durability", "process"), **access: Any
     ) -> None:
+        if type(size) is not int or size < 1:
+            raise UsageError(f"size={size!r} is no number of nodes", "give 1, 3 or 5")
+        if isinstance(options, str):
+            raise UsageError("options is one text", 'give a list of arguments, such as ["--election", "low"]')
+        if not Path(directory).is_dir():
+            raise UsageError(f"directory {str(directory)!r} does not exist", "give an existing one, such as tmp_path")
         addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
-        self.nodes = [NodeProcess(address, addresses, directory, options) for address in addresses]
+        self.nodes = [NodeProcess(address, addresses, Path(directory), options) for address in addresses]
         for node in self.nodes:
             node.access = access
 
@@ -42,7 +52,11 @@ class NodeGroup:
         return ",".join(node.address for node in self.nodes)
 
     def node(self, address: str) -> NodeProcess:
-        return next(node for node in self.nodes if node.address == address)
+        """Raises UsageError for an address that no node has."""
+        for node in self.nodes:
+            if node.address == address:
+                return node
+        raise UsageError(f"no node of this group is {address!r}", f"there are {self.endpoints}")
 
     def start(self) -> None:
         """Start every node that does not run, let frozen ones go on, and wait until the group serves."""

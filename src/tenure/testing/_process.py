@@ -111,6 +111,7 @@ class NodeProcess:
         if self._process is not None and self.alive:
             self._process.kill()
             self._process.wait()
+        self.paused = False
         self._close_pipe()
 
     def stop(self, within_s: float = 10.0) -> int:
@@ -132,7 +133,10 @@ class NodeProcess:
             self.kill()
 
     def pause(self) -> None:
-        """Freeze the process (SIGSTOP)."""
+        """Freeze the process (SIGSTOP). Raises AssertionError if it does not run."""
+        # Its number may be another's once it has ended.
+        if not self.alive:
+            raise AssertionError(f"node {self.address} does not run")
         os.kill(self.pid, signal.SIGSTOP)
         self.paused = True
 

@@ -25,6 +25,6 @@ def eventually(predicate: Callable[[], object], within_s: float = 5.0, what: str
     """
     deadline = time.monotonic() + within_s
     while not predicate():
-        if time.monotonic() >= deadline:
+        if not time.monotonic() < deadline:
             raise AssertionError(f"not within {within_s:g} s: {what or predicate}")
         time.sleep(POLL_S)
