@@ -38,6 +38,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "uvloop": ("cluster/env.py",),
     "msgpack": ("cluster/codec.py",),
     "prometheus_client": ("src/tenure/metrics.py",),
+    "cronsim": ("src/tenure/_ticks.py",),
     "time": ("cluster/env.py", "cluster/cli/", TESTING),
     "secrets": (),
     "uuid": (),

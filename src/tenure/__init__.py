@@ -67,6 +67,7 @@ from tenure.latch import LeaderLatch
 from tenure.listeners import ElectionEvent, ElectionListener
 from tenure.options import ElectionOptions, GroupElectionOptions
 from tenure.results import ActionFailed, Elected, LeaseLost, RunResult, Skipped, Unled
+from tenure.schedules import AsyncSchedule, Schedule, leader_scheduled
 from tenure.scorers import (
     IdleTimeScorer,
     RecentSuccessScorer,
@@ -95,6 +96,7 @@ __all__ = [
     "AsyncLease",
     "AsyncLeaseSet",
     "AsyncRecords",
+    "AsyncSchedule",
     "AsyncStrategicLeaderElector",
     "AsyncWatch",
     "AuthenticationError",
@@ -141,6 +143,7 @@ __all__ = [
     "Record",
     "Records",
     "RunResult",
+    "Schedule",
     "ScoredStrategy",
     "Skipped",
     "StrategicLeaderElector",
@@ -172,6 +175,7 @@ __all__ = [
     "join_or_connect",
     "leader_group_only",
     "leader_only",
+    "leader_scheduled",
     "local",
     "runs_unled",
 ]
