@@ -10,6 +10,7 @@ at most, whatever fails in between.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import functools
 import logging
@@ -288,11 +289,10 @@ class AsyncSchedule(_Rounds):
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
-    try:
+    # A ``wait_for`` of no time does not look.
+    with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
-    except asyncio.TimeoutError:
-        return False
-    return True
+    return event.is_set()
 
 
 def _now_ms() -> int:

@@ -236,3 +236,37 @@ def test_a_record_that_is_no_mark_ends_the_schedule(caplog: pytest.LogCaptureFix
             eventually(lambda: "schedule.ended" in caplog.text, 20)
     assert "no mark of a schedule" in caplog.text
     assert not [record for record in caplog.records if record.levelno > logging.ERROR]
+
+
+@pytest.mark.parametrize("form", ["blocking", "asyncio"])
+def test_a_schedule_that_is_closed_makes_up_for_nothing_more(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "_now_ms", lambda: MIDNIGHT_MS + 5)
+    due: list[datetime] = []
+    with tenure.local() as coordinator:
+        mark(coordinator, MIDNIGHT_MS - 50 * HOUR_MS)
+        if form == "blocking":
+
+            @leader_scheduled(tenure.LeaderElector(coordinator), "job", every=3600, catch_up="all")
+            def once(at: datetime) -> None:
+                due.append(at)
+                once.close()
+
+            once.start()
+            eventually(lambda: due, 20)
+            once.close()
+        else:
+
+            @leader_scheduled(tenure.AsyncLeaderElector(coordinator), "job", every=3600, catch_up="all")
+            async def aonce(at: datetime) -> None:
+                due.append(at)
+                await aonce.close()
+                ran.set()
+
+            ran = asyncio.Event()
+
+            async def main() -> None:
+                async with aonce:
+                    await asyncio.wait_for(ran.wait(), 20)
+
+            asyncio.run(main())
+    assert len(due) == 1
