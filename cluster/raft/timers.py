@@ -106,5 +106,13 @@ class LateTimers(Timers):
             self._late_rounds = 0
             return False
         self._late_rounds += 1
-        logger.debug("raft.late node=%s late_ms=%d", self._config.node_id, lateness_s * 1000)
+        if lateness_s >= self._config.election_min_s and self._late_rounds == 1:
+            # Long enough for the others to elect another leader: whoever reads their elections in the log finds here why.
+            logger.warning(
+                "raft.stood_still node=%s for_ms=%d hint=this process was stopped, or something in it kept the interpreter's lock",
+                self._config.node_id,
+                lateness_s * 1000,
+            )
+        else:
+            logger.debug("raft.late node=%s late_ms=%d", self._config.node_id, lateness_s * 1000)
         return True
