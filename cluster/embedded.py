@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from cluster.address import Address
-from cluster.client import Coordinator, IoThread, TcpDoor
+from cluster.client import Coordinator, IoThread, Resident, TcpDoor
 from cluster.client.checks import Seconds, flag, timeout_s
 from cluster.errors import UsageError
 from cluster.local import LocalDoor, LocalNode
@@ -152,16 +152,19 @@ def join(
         if node is not None:
             io.env.call_soon(node.close)
 
+    home = Resident(io, lambda: Node.start(io.env, config, fatal), _end)
     try:
-        node = io.run(Node.start(io.env, config, fatal))
-        io.at_end = node.net.wait_closed
+        node = io.run(home.begin())
         io.run(node.ready(patience_s))
         return Coordinator(NodeDoor(node, config.peers, config.secrets), node_id=node_id, io=io, at_close=node.close)
     except BaseException:
-        if node is not None:
-            io.call(node.close)
         io.stop()
         raise
+
+
+async def _end(node: Node) -> None:
+    node.close()
+    await node.net.wait_closed()
 
 
 def local(*, node_id: str | None = None) -> Coordinator:

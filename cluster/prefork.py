@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cluster.address import Address
-from cluster.client import Coordinator, IoThread, TcpDoor
+from cluster.client import Coordinator, IoThread, Resident, TcpDoor
 from cluster.client.checks import Seconds, timeout_s
 from cluster.client.coordinator import TIMEOUT_S
 from cluster.descriptors import LockedFile
@@ -97,6 +97,7 @@ class Seat:
         self._unlock()
 
     async def wait_closed(self) -> None:
+        await asyncio.wait({self._candidacy})
         if self._node is not None:
             await self._node.net.wait_closed()
 
@@ -234,10 +235,13 @@ def join_or_connect(
     socket = _socket_address(socket_path)
     patience_s = timeout_s(ready_timeout, "ready_timeout")
     io = IoThread("tenure-node")
-    seat: Seat | None = None
+
+    async def take() -> Seat:
+        return Seat(io.env, config, socket)
+
+    home = Resident(io, take, _end)
     try:
-        seat = io.run(_take_seat(io.env, config, socket))
-        io.at_end = seat.wait_closed
+        seat = io.run(home.begin())
         io.run(seat.settle())
         coordinator = Coordinator(seat, timeout=timeout, node_id=node_id, io=io, at_close=seat.close)
         with contextlib.ExitStack() as undo:
@@ -246,12 +250,10 @@ def join_or_connect(
             undo.pop_all()
         return coordinator
     except BaseException:
-        if seat is not None:
-            with contextlib.suppress(RuntimeError):
-                io.call(seat.close)
         io.stop()
         raise
 
 
-async def _take_seat(env: Env, config: NodeConfig, socket: Address) -> Seat:
-    return Seat(env, config, socket)
+async def _end(seat: Seat) -> None:
+    seat.close()
+    await seat.wait_closed()

@@ -7,7 +7,7 @@ from cluster.client.connecting import connect, connect_async
 from cluster.client.coordinator import Coordinator
 from cluster.client.core import LostEvent
 from cluster.client.door import Door, TcpDoor
-from cluster.client.host import IoThread
+from cluster.client.host import IoThread, Resident
 from cluster.client.lease import AsyncLease, Lease
 from cluster.client.lease_set import AsyncLeaseSet, LeaseSet
 from cluster.client.records import AsyncRecords, Records
@@ -55,6 +55,7 @@ __all__ = [
     "NotHeld",
     "Record",
     "Records",
+    "Resident",
     "TcpDoor",
     "Unknown",
     "Watch",

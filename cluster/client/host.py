@@ -12,7 +12,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
 from cluster.env import RealEnv, new_loop, process_id
@@ -40,7 +40,12 @@ class IoThread:
         self.env = make_env(self._loop)
         self.at_end: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            # Ctrl-C: nobody gets this object, and the thread may run already.
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            raise
 
     @property
     def alive(self) -> bool:
@@ -82,6 +87,41 @@ class IoThread:
             return
         if threading.current_thread() is not self._thread:
             self._thread.join(JOIN_S)
+
+
+class Resident(Generic[T]):
+    """What begins on an I/O thread and ends with it, also if whoever waited for its beginning was interrupted.
+
+    Args:
+        begin: makes it. Cancelled, it leaves nothing behind.
+        end: ends it, also a second time.
+    """
+
+    def __init__(
+        self, io: IoThread, begin: Callable[[], Coroutine[Any, Any, T]], end: Callable[[T], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._begin = begin
+        self._end = end
+        self._over = False
+        self._beginning: asyncio.Task[Any] | None = None
+        self._made: T | None = None
+        io.at_end = self._leave
+
+    async def begin(self) -> T:
+        """On the thread's loop, once."""
+        if self._over:
+            raise asyncio.CancelledError
+        self._beginning = asyncio.current_task()
+        made = self._made = await self._begin()
+        return made
+
+    async def _leave(self) -> None:
+        self._over = True
+        if self._beginning is not None and not self._beginning.done():
+            self._beginning.cancel()
+            await asyncio.wait({self._beginning})
+        if self._made is not None:
+            await self._end(self._made)
 
 
 class Leaver:

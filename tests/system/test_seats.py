@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 
 import tenure
 from cluster import prefork
+from cluster.client import IoThread
 from cluster.descriptors import LockedFile
 from cluster.env import boot_clock
 from tests.house import ROOT
@@ -272,3 +273,32 @@ def test_trouble_of_an_unknown_kind_is_told_and_no_wait_for_ever(site: Site, mon
     monkeypatch.setattr(prefork, "LockedFile", failing)
     with pytest.raises(ZeroDivisionError), site.seat():
         pass
+
+
+@pytest.mark.parametrize("way", ["join", "join_or_connect"])
+def test_who_is_interrupted_while_its_node_begins_leaves_nothing_that_is_locked(
+    site: Site, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = site.directory / "data"
+    place = [site.listen] if way == "join" else [site.socket, site.listen]
+
+    def begin() -> tenure.Coordinator:
+        coordinator: tenure.Coordinator = getattr(tenure, way)(*place, single=True, data_dir=data)
+        return coordinator
+
+    def interrupted(io: IoThread, work: Coroutine[Any, Any, Any]) -> None:
+        io.start(work)
+        eventually((data / "lock").exists, 10, "the node's lock")
+        raise KeyboardInterrupt
+
+    begin().close(limit=0)
+    for turn in range(3):
+        (data / "lock").unlink()
+        with monkeypatch.context() as patched:
+            patched.setattr(IoThread, "run", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                begin()
+        with begin() as coordinator:
+            lease = coordinator.acquire(f"job/{turn}")
+            assert lease is not None
+            lease.release()
