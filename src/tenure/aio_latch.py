@@ -11,7 +11,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cluster.client import AsyncLease, Coordinator, checks
 from cluster.errors import CoordinationError, UsageError
@@ -32,6 +32,7 @@ PAUSE_S: Final = 1.0
 WAIT_S: Final = checks.WAIT_MAX_MS / 1000
 
 AsyncCallback = Callable[[AsyncLease], object]
+C = TypeVar("C")
 
 
 class AsyncLeaderLatch(AsyncOne):
@@ -70,8 +71,8 @@ class AsyncLeaderLatch(AsyncOne):
         metrics: Metrics | None = None,
     ) -> None:
         super().__init__(coordinator, options, listeners=listeners, history=history, metrics=metrics)
-        self._on_elected = on_elected
-        self._on_lost = on_lost
+        self._on_elected = checked_callback(on_elected, "on_elected")
+        self._on_lost = checked_callback(on_lost, "on_lost")
         self._lease: AsyncLease | None = None
         self._task: asyncio.Task[None] | None = None
         self._closed: asyncio.Future[None] | None = None
@@ -277,3 +278,10 @@ def refuse_started(started: bool) -> None:
         raise UsageError(
             "this latch was started or closed before", "a latch is for one name and one life: make another"
         )
+
+
+def checked_callback(callback: C, field: str) -> C:
+    """Raises UsageError for what cannot be called."""
+    if callback is not None and not callable(callback):
+        raise UsageError(f"{field} is {type(callback).__name__}, not a callable", "give a function of the lease")
+    return callback

@@ -6,6 +6,7 @@ Knows: threads, the background loop. Must not know: the rounds of a latch.
 from __future__ import annotations
 
 import contextvars
+import inspect
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable
@@ -21,7 +22,7 @@ from tenure._background import background
 from tenure._detached import under_lease
 from tenure._history import History
 from tenure._workers import in_worker
-from tenure.aio_latch import AsyncLeaderLatch, refuse_started
+from tenure.aio_latch import AsyncLeaderLatch, checked_callback, refuse_started
 from tenure.listeners import ElectionListener
 from tenure.metrics import Metrics
 from tenure.options import ElectionOptions
@@ -65,8 +66,8 @@ class LeaderLatch(One):
         metrics: Metrics | None = None,
     ) -> None:
         super().__init__(coordinator, options, listeners=listeners, history=history, metrics=metrics)
-        self._on_elected = on_elected
-        self._on_lost = on_lost
+        self._on_elected = _checked(on_elected, "on_elected")
+        self._on_lost = _checked(on_lost, "on_lost")
         self._inner: AsyncLeaderLatch | None = None
         self._closed = False
         self._process = process_id()
@@ -184,3 +185,9 @@ class LeaderLatch(One):
                 self._calling = 0
 
         await in_worker(background().workers, call)
+
+
+def _checked(callback: Callback | None, field: str) -> Callback | None:
+    if inspect.iscoroutinefunction(callback):
+        raise UsageError(f"{field} is a coroutine function, and is called on a thread", "write it as def, or use AsyncLeaderLatch")
+    return checked_callback(callback, field)

@@ -77,6 +77,8 @@ def checked(listeners: Iterable[ElectionListener]) -> tuple[ElectionListener, ..
         if not isinstance(each, ElectionListener):
             raise UsageError(f"a listener is {type(each).__name__}", "derive its class from tenure.ElectionListener")
         for method in METHODS:
+            if not callable(getattr(each, method)):
+                raise UsageError(f"{type(each).__name__}.{method} is no method", "leave it out where it is of no interest")
             if inspect.iscoroutinefunction(getattr(each, method)):
                 raise UsageError(
                     f"{type(each).__name__}.{method} is a coroutine function, and listeners are called on a thread",

@@ -7,7 +7,7 @@ called (``_observers``).
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
@@ -108,15 +108,15 @@ class MemoryMetrics:
             self._values[key] = Observed(old.count + 1, old.total + seconds, max(old.largest, seconds))
 
     def counted(self, metric: str, **labels: str) -> int:
-        """The sum over all entries of a counter that have these labels."""
-        _known(metric, COUNTERS)
+        """The sum over all entries of a counter that have these labels. Raises UsageError for another metric or label."""
+        _known(metric, labels, COUNTERS)
         wanted = labels.items()
         with self._guard:
             return sum(n for (kind, has), n in self._counts.items() if kind == metric and wanted <= has)
 
     def observed(self, metric: str, **labels: str) -> Observed:
-        """All values of a histogram that have these labels."""
-        _known(metric, HISTOGRAMS)
+        """All values of a histogram that have these labels. Raises UsageError for another metric or label."""
+        _known(metric, labels, HISTOGRAMS)
         wanted = labels.items()
         with self._guard:
             found = [value for (kind, has), value in self._values.items() if kind == metric and wanted <= has]
@@ -127,9 +127,12 @@ class MemoryMetrics:
         )
 
 
-def _known(metric: str, kinds: Mapping[str, object]) -> None:
+def _known(metric: str, labels: Iterable[str], kinds: Mapping[str, tuple[tuple[str, ...], str]]) -> None:
     if metric not in kinds:
         raise UsageError(f"{metric!r} is no such metric", f"there are {', '.join(kinds)}")
+    for label in labels:
+        if label not in kinds[metric][0]:
+            raise UsageError(f"{metric} has no label {label!r}", f"there are {', '.join(kinds[metric][0])}")
 
 
 Names = Literal["omit", "hash", "all"]
@@ -156,7 +159,7 @@ class PrometheusMetrics:
             digits in the place of each; who can guess a name can check the guess. ``"all"``: the names themselves.
 
     Raises:
-        UsageError: the package is missing, or ``names`` is something else.
+        UsageError: the package is missing, or an argument is something else.
         ValueError: the registry has such metrics already.
     """
 
@@ -167,6 +170,9 @@ class PrometheusMetrics:
             raise UsageError(
                 "PrometheusMetrics needs the package prometheus_client", "pip install 'tenure[prometheus]'"
             ) from error
+        if registry is not None and not isinstance(registry, outside.CollectorRegistry):
+            shown = f"the class {registry.__name__}" if isinstance(registry, type) else type(registry).__name__
+            raise UsageError(f"registry is {shown}", "give a prometheus_client.CollectorRegistry()")
         self._names = _checked(names)
         self._registry = outside.REGISTRY if registry is None else registry
         self._text = outside.generate_latest

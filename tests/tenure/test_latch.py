@@ -159,3 +159,15 @@ def test_an_unusable_node_id_is_refused_at_the_start_and_later_ends_the_latch(ca
         assert latch.lease.node_id == "me"
         latch.close()
         assert is_free(coordinator)
+
+
+@pytest.mark.parametrize("field", ["on_elected", "on_lost"])
+def test_a_callback_that_cannot_be_called_is_refused_when_the_latch_is_made(field: str) -> None:
+    wrong: dict[str, Any] = {field: 5}
+    unawaited: dict[str, Any] = {field: asyncio.sleep}
+    with tenure.local() as coordinator:
+        for make in (LeaderLatch, AsyncLeaderLatch):
+            with pytest.raises(UsageError, match=f"{field} is int"):
+                make(coordinator, **wrong)
+        with pytest.raises(UsageError, match=f"{field} is a coroutine function"):
+            LeaderLatch(coordinator, **unawaited)

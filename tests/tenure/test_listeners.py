@@ -292,6 +292,9 @@ def test_bad_arguments_are_refused_at_once() -> None:
         async def on_elected(self, event: ElectionEvent) -> None:  # type: ignore[override]
             """Nobody would await it."""
 
+    class Nothing(ElectionListener):
+        on_lost = None  # type: ignore[assignment]
+
     coordinator: Any = FakeCoordinator()
     wrong: list[dict[str, Any]] = [
         {"listeners": Notes()},
@@ -299,6 +302,7 @@ def test_bad_arguments_are_refused_at_once() -> None:
         {"listeners": [7]},
         {"listeners": [Notes]},
         {"listeners": [Coroutines()]},
+        {"listeners": [Nothing()]},
         {"metrics": 7},
         {"metrics": MemoryMetrics},
     ]

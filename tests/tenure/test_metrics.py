@@ -89,6 +89,12 @@ def test_other_ways_to_show_names_are_refused(names: Any) -> None:
         PrometheusMetrics(prometheus_client.CollectorRegistry(), names=names)
 
 
+@pytest.mark.parametrize("registry", [5, "tenure", prometheus_client.CollectorRegistry])
+def test_what_is_no_registry_is_refused(registry: Any) -> None:
+    with pytest.raises(UsageError, match="registry is"):
+        PrometheusMetrics(registry)
+
+
 def test_prometheus_without_its_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(UsageError, match=r"tenure\[prometheus\]"):
@@ -103,3 +109,8 @@ def test_every_metric_has_its_labels_named() -> None:
         metrics.observed("elections")
     with pytest.raises(UsageError, match="elections"):
         metrics.counted("held_seconds")
+    # Never a silent 0 for a word that is misspelt.
+    with pytest.raises(UsageError, match="no label 'reslt'"):
+        metrics.counted("elections", reslt="elected")
+    with pytest.raises(UsageError, match="no label 'result'"):
+        metrics.observed("held_seconds", result="elected")
