@@ -116,7 +116,7 @@ def test_a_late_release_changes_nothing_for_the_successor__C1(ways: Ways, form: 
 def test_auto_extend_holds_past_the_lease_time__C1(ways: Ways, form: Form, name: str) -> None:
     lease = form.acquire(ways.one, name, lease_time=0.6, auto_extend=True)
     # The waiter would be granted the name after 0.6 s if the holder did not renew it.
-    assert form.acquire(ways.other, name, wait_time=1.5) is None
+    assert form.acquire(ways.other, name, wait_time=1.0) is None
     assert lease.confidence == "held"
     lease.check()
     assert form.on(lease, "release") is True
@@ -151,7 +151,7 @@ def test_waiters_are_served_in_the_order_they_came(ways: Ways, form: Form, name:
 
 
 def test_a_lease_that_was_waited_for_longer_than_it_lasts_can_be_used__A11(ways: Ways, form: Form, name: str) -> None:
-    holder = form.acquire(ways.one, name, lease_time=1.2)
+    holder = form.acquire(ways.one, name, lease_time=0.9)
     lease = form.acquire(ways.other, name, wait_time=20, lease_time=0.5)
     assert lease.confidence == "held"
     assert 0.1 < lease.remaining() <= 0.5

@@ -116,24 +116,22 @@ def test_the_name_is_free_after_every_other_way_out__rule_4(ways: Ways, form: Fo
         assert form.is_free(ways.other, name)
 
 
-def test_an_expired_lease_makes_the_outcome_lost__rule_7(ways: Ways, form: Form, name: str) -> None:
-    work = Work(stubborn=True)
+def test_an_expired_lease_makes_the_outcome_lost_and_the_plain_form_raise__rule_7(
+    ways: Ways, form: Form, name: str
+) -> None:
+    # Side by side, for the time that it takes.
+    work, plain, error = Work(stubborn=True), Work(stubborn=True), Broken("late")
     call = form.start(ways.one, name, work, result=True, lease_time=0.4)
-    work.wait_started()
-    eventually(work.lease.lost.is_set, what="the lease is lost")
+    raising = form.start(ways.one, f"{name}/plain", plain, lease_time=0.4)
+    for each in (work, plain):
+        each.wait_started()
+        eventually(each.lease.lost.is_set, what="the lease is lost")
     eventually(lambda: form.is_free(ways.other, name), what="the name is free")
     work.finish("late")
     assert call.result() == LeaseLost("late", None, work.lease.token)
-
-
-def test_the_plain_form_raises_what_was_lost__rule_7(ways: Ways, form: Form, name: str) -> None:
-    work, error = Work(stubborn=True), Broken("late")
-    call = form.start(ways.one, name, work, lease_time=0.4)
-    work.wait_started()
-    eventually(work.lease.lost.is_set, what="the lease is lost")
-    work.fail(error)
-    with pytest.raises(LeaseLostError, match=name) as caught:
-        call.result()
+    plain.fail(error)
+    with pytest.raises(LeaseLostError, match=f"{name}/plain") as caught:
+        raising.result()
     assert caught.value.__cause__ is error
 
 
