@@ -1,13 +1,17 @@
-"""What a renewal must not do: shorten what was extended by hand, prolong what was given back.
+"""What a renewal must not do: shorten what was extended by hand, prolong what was given back, be waited for longer than the lease lasts.
 
 Knows: what a holder and others see. Must not know: how sessions are kept.
 """
 
 from __future__ import annotations
 
+import asyncio
+import socket
+
 import pytest
 
 from cluster.client import Extended
+from cluster.errors import LeaseLostError
 from cluster.opcodes import Op
 from tests.client.fakeserver import Fate
 from tests.client.support import World, story
@@ -55,6 +59,34 @@ def test_a_renewal_under_way_does_not_prolong_what_was_given_back__I5(late_s: fl
         # The successor's own time counts: it is over although the session of before is renewed.
         assert await other.aio.acquire("job", wait_time=3) is not None
         await beside.release()
+        await other.aio.close(limit=0)
+
+    story(tell)
+
+
+def test_a_holder_whose_names_do_not_resolve_any_more_is_told_before_another_is_granted__A10_I8() -> None:
+    async def tell(world: World) -> None:
+        lease = await held(world, "job")
+        ours = list(world.cluster.conns)
+        other = world.another()
+        waiting = asyncio.ensure_future(other.aio.acquire("job", wait_time=30))
+        await world.advance(2)
+        # The connection breaks, and none can be made: every address is a name that nobody knows for now.
+        unknown = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        world.cluster.errors.update(dict.fromkeys(world.cluster.addresses, unknown))
+        for conn in ours:
+            conn.sever()
+        told: list[bool] = []
+        lease.lost.on_set(lambda: told.append(waiting.done()))
+        await world.until(waiting.done)
+        assert told == [False]
+        with pytest.raises(LeaseLostError):
+            lease.check()
+        successor = waiting.result()
+        assert successor is not None
+        assert successor.token > lease.token
+        await successor.release()
+        world.cluster.errors.clear()
         await other.aio.close(limit=0)
 
     story(tell)
