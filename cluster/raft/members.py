@@ -106,6 +106,10 @@ class Configuration(Core):
         before = self._lists[0]
         while len(self._lists) > 1 and self._lists[1].index <= index:
             del self._lists[0]
+        me = self._config.node_id
+        if me in self._lists[0].names and me not in before.names:
+            # After a restart it would not know, before a leader says so, that this was committed.
+            self._meta.save(member_since=self._lists[0].index)
         self._use_members()
         self._mind_removal(before)
 

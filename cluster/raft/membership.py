@@ -67,7 +67,8 @@ class Membership(Leading, Following):
         if begin < 0:
             return -1, 0
         index = self._lists[begin].index
-        return index, self._log[index - self._first][2] if begin else 0
+        applied = not begin or index <= self._meta.member_since
+        return index, 0 if applied else self._log[index - self._first][2]
 
     def peers_wall_ms(self) -> int:
         """The largest wall clock among this node and its connected peers: what they said when they connected, and what has passed since."""

@@ -20,7 +20,7 @@ MAGIC: Final = b"TENUREM\n"
 VERSION: Final = 1
 
 _FRONT = struct.Struct("<8sHHII")
-_NUMBERS = struct.Struct("<QQBB")
+_NUMBERS = struct.Struct("<QQQBB")
 _LENGTH = struct.Struct("<I")
 
 
@@ -35,6 +35,7 @@ class State:
     formed: dict[str, bytes] = field(default_factory=dict)
     joined: bool = False
     no_vote_through: int = 0
+    member_since: int = 0
 
 
 _NAMES: Final = frozenset(f.name for f in fields(State))
@@ -50,6 +51,7 @@ class Meta:
         formed: node id -> incarnation, as the group was formed.
         joined: whether this node had caught up with a group.
         no_vote_through: it does not vote in terms up to this one.
+        member_since: index of an entry that named it a member, and that it has applied; 0: none since it joined.
         on_error: called, besides raising, with the error of a save that failed.
     """
 
@@ -86,6 +88,10 @@ class Meta:
     @property
     def no_vote_through(self) -> int:
         return self._state.no_vote_through
+
+    @property
+    def member_since(self) -> int:
+        return self._state.member_since
 
     def save(self, **changes: Any) -> None:
         """Change some attributes, all or none; on disk when it returns. Blocks for two syncs, or not at all if nothing changes.
@@ -130,7 +136,9 @@ def write(disk: Disk, data: bytes) -> None:
 
 
 def encode(state: State) -> bytes:
-    parts = [_NUMBERS.pack(state.term, state.no_vote_through, state.joined, state.voted_for is not None)]
+    parts = [_NUMBERS.pack(
+            state.term, state.no_vote_through, state.member_since, state.joined, state.voted_for is not None
+        )]
     texts = [(state.voted_for or "").encode(), state.incarnation, state.cluster_id]
     for node_id, incarnation in sorted(state.formed.items()):
         texts += [node_id.encode(), incarnation]
@@ -164,7 +172,7 @@ def decode(data: bytes) -> State:
 
 def _decode_body(body: bytes) -> State:
     """Raises struct.error, ValueError."""
-    term, no_vote_through, joined, voted = _NUMBERS.unpack_from(body)
+    term, no_vote_through, member_since, joined, voted = _NUMBERS.unpack_from(body)
     texts: list[bytes] = []
     offset = _NUMBERS.size
     while offset < len(body):
@@ -174,6 +182,5 @@ def _decode_body(body: bytes) -> State:
         offset += length
     voted_for, incarnation, cluster_id, *formed = texts
     members = {node_id.decode(): value for node_id, value in zip(formed[::2], formed[1::2], strict=True)}
-    return State(
-        term, voted_for.decode() if voted else None, incarnation, cluster_id, members, bool(joined), no_vote_through
-    )
+    vote = voted_for.decode() if voted else None
+    return State(term, vote, incarnation, cluster_id, members, bool(joined), no_vote_through, member_since)

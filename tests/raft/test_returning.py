@@ -112,6 +112,23 @@ def test_nor_where_the_log_does_not_say_any_more_which_addition_it_was() -> None
     assert asked.kind == "refused"
 
 
+def test_a_node_that_had_applied_its_addition_is_told_whatever_is_left_of_the_log() -> None:
+    w = World("ABC", tail_bytes=0)
+    w.form("A")
+    ready(w, "A", "D", "ABC", "BC")
+    exchange(w, "A", "BCD")
+    assert w["D"].storage.meta.member_since
+    w.kill("D")
+    change(w, "A", "remove", "D")
+    exchange(w, "A", "BC")
+    w.compact("A")
+    w.compact("B")
+    w.restart("D")
+    assert w["A"].adapter._first > w["D"].last
+    assert not w.let_in("D", "B")
+    assert "B says: node D was removed from its raft group" in w["D"].fatal[0]
+
+
 def test_a_node_whose_addition_came_to_nothing_is_not_told_that_it_was_removed() -> None:
     w = grown()
     asked = ready(w, "A", "D", "ABC", "BC")
