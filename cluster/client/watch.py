@@ -288,6 +288,9 @@ class AsyncWatch(Standing):
                 self._ask(waiter)
                 self._waiter = waiter
             waiter = self._waiter
+            if waiter.future.get_loop() is not asyncio.get_running_loop():
+                # That loop, and no other, would be told.
+                raise UsageError("a step of this watch was begun on another event loop", "open a watch on each, by after=watch.sequence")
             left = None if until is None else max(0.0, until - clock())
             # Unlike ``wait_for`` it leaves the request alone, whatever becomes of this task.
             await asyncio.wait({waiter.future}, timeout=left)

@@ -283,3 +283,11 @@ def test_bad_arguments_are_refused(coordinator: Coordinator) -> None:
         gap = next(watch)
         assert isinstance(gap, WatchGap)
         assert gap.sequence < gap.after
+
+
+def test_a_step_that_was_begun_on_another_loop_is_refused_and_waits_not_for_ever(coordinator: Coordinator) -> None:
+    watch = asyncio.run(coordinator.aio.watch())
+    assert asyncio.run(watch.next(0.01)) is None
+    with pytest.raises(UsageError, match="another event loop"):
+        asyncio.run(asyncio.wait_for(watch.next(), 10))
+    asyncio.run(watch.close())
