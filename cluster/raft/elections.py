@@ -158,7 +158,8 @@ class PreVote(Elections, Following):
     """
 
     def __init__(self, parts: Parts) -> None:
-        self._round = 0
+        # Each life begins above the rounds of those before it: what was answered to them is not an answer to this one.
+        self._round = int(parts.env.clock() * 1000)
         self._asked_round = -1
         self._grants: set[str] = set()
         super().__init__(parts)
@@ -204,7 +205,8 @@ class PreVote(Elections, Following):
 
     def _on_pre_grant(self, peer: Peer, message: list[Any]) -> None:
         _, term, round_ = message
-        if round_ != self._round or self._SyncObj__raftState == LEADER or peer not in self._counted:
+        asked = self._asked_round == self._round == round_
+        if not asked or self._SyncObj__raftState == LEADER or peer not in self._counted:
             return
         if term > self._SyncObj__raftCurrentTerm:
             # The vote will be asked for in a term above the voters'.

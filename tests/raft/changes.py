@@ -53,6 +53,11 @@ class Changes(World):
     def wanted(self, name: str, peer: str) -> None:
         self.at(self.rng.uniform(0.0, 0.1), self.try_connect, name, peer)
 
+    def not_wanted(self, name: str, peer: str) -> None:
+        super().not_wanted(name, peer)
+        # That one may want it, and calls again.
+        self.at(0.1, self.try_connect, peer, name)
+
     def some_change(self) -> None:
         """An operator adds or removes a node; the one to be added is started first."""
         leader = next((n for n in self.nodes.values() if n.alive and n.raft.is_leader and n.name not in self.asleep), None)

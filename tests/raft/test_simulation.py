@@ -187,5 +187,9 @@ def test_a_removed_node_that_is_added_again_on_its_old_connection_says_anew_what
     play("members", [1351])
 
 
+def test_what_was_answered_to_an_earlier_life_does_not_elect_this_one() -> None:
+    play("pieces", [1194])
+
+
 def test_a_removed_node_that_had_not_applied_its_addition_is_not_added_as_it_is() -> None:
     play("members", [1433])
