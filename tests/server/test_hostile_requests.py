@@ -179,6 +179,8 @@ def test_many_requests_at_once_are_answered_in_slices_and_in_the_order_of_a_clie
 def test_a_client_that_sends_faster_than_it_can_be_answered_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(node: LocalNode) -> None:
         monkeypatch.setattr("cluster.server.clients.INPUT_BUFFER_MAX_BYTES", 1000)
+        # One request a turn, however fast the machine is.
+        monkeypatch.setattr("cluster.server.clients.SLICE_S", 0.0)
         greedy = await Talker().open(node, b"G" * 16)
         greedy.send(*[[int(Op.STATUS)]] * 3000)
         for _ in range(100):
