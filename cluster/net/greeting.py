@@ -72,11 +72,12 @@ class Greeting(Stream):
         return self.handshake.other
 
     def connection_made(self, transport: Any) -> None:
+        if self.reason is not None:
+            # The attempt was called off while it was being connected. Nothing may come of this transport, not even its end.
+            transport.abort()
+            return
         super().connection_made(transport)
         self.connected = True
-        if self.reason is not None:
-            transport.abort()  # The attempt was called off while it was being connected.
-            return
         if isinstance(self.handshake, DialerHandshake):
             self._send(self.handshake.start())
 

@@ -115,7 +115,7 @@ class NodeNet(Mesh):
         super().close()
 
     async def wait_closed(self) -> None:
-        """Wait, after ``close``, until every socket is gone: at most about ``LINGER_S``, while the last bytes are sent."""
+        """Wait, after ``close``, until every socket is gone and the last bytes are sent: about ``LINGER_S``, ``EMPTIED_WITHIN_S`` at most."""
         await self._roster.emptied()
 
     # -- who comes in

@@ -6,12 +6,17 @@ Knows: asyncio transports. Must not know: handshakes, frames, who is at the othe
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, Final
 
 from cluster.ports import Env
 from cluster.tls import TlsSession
 
+logger = logging.getLogger(__name__)
+
 LINGER_S: Final = 1.0
+EMPTIED_WITHIN_S: Final = 3.0
+"""So long a node that ends waits for the last of its sockets, and no longer, whatever has become of it."""
 
 
 class Roster:
@@ -35,7 +40,11 @@ class Roster:
             self._empty.set()
 
     async def emptied(self) -> None:
-        await self._empty.wait()
+        """Wait until all are gone, for at most ``EMPTIED_WITHIN_S``."""
+        try:
+            await asyncio.wait_for(self._empty.wait(), EMPTIED_WITHIN_S)
+        except asyncio.TimeoutError:
+            logger.warning("net.sockets_left count=%d within_s=%g", len(self), EMPTIED_WITHIN_S)
 
 
 class Stream(asyncio.Protocol):
