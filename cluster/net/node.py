@@ -115,7 +115,7 @@ class NodeNet(Mesh):
         super().close()
 
     async def wait_closed(self) -> None:
-        """Wait, after ``close``, until every socket is gone and the last bytes are sent: about ``LINGER_S``, ``EMPTIED_WITHIN_S`` at most."""
+        """Wait, after ``close``, until every socket is gone, its last bytes sent: about ``LINGER_S``, at most ``EMPTIED_WITHIN_S``."""
         await self._roster.emptied()
 
     # -- who comes in
