@@ -203,6 +203,7 @@ class Play:
                 raise CoordinationError(
                     f"{complaint} in time", "the logs are above; a busy machine may need another try"
                 )
+            # Processes tell nobody that they are ready or gone: look again.
             time.sleep(_LOOK_S)
         return found
 

@@ -205,8 +205,7 @@ class PreVote(Elections, Following):
 
     def _on_pre_grant(self, peer: Peer, message: list[Any]) -> None:
         _, term, round_ = message
-        asked = self._asked_round == self._round == round_
-        if not asked or self._SyncObj__raftState == LEADER or peer not in self._counted:
+        if round_ != self._round or self._SyncObj__raftState == LEADER or peer not in self._counted:
             return
         if term > self._SyncObj__raftCurrentTerm:
             # The vote will be asked for in a term above the voters'.

@@ -14,4 +14,5 @@ with open(sys.argv[1], "a") as file:
     while True:
         file.write(f"{time.monotonic()!r}\n")
         file.flush()
+        # It is to run until it is killed, and leave the processor to others.
         time.sleep(0.005)

@@ -190,6 +190,38 @@ def test_nobody_is_refused_from_memory_while_an_older_copy_is_under_way__C5(
     on_a_node(story)
 
 
+@pytest.mark.parametrize("then_waits", [True, False])
+def test_nor_while_its_older_copy_has_yet_to_travel__C5(monkeypatch: pytest.MonkeyPatch, then_waits: bool) -> None:
+    """A waiter that was proposed stays in the next batch, although its connection is gone."""
+
+    async def story(node: LocalNode) -> None:
+        commit = hold_back(node, monkeypatch)
+        mine = b"m" * 16
+        busy = await Client(node, b"H" * 16).open()
+        busy._ask([int(Op.ACQUIRE), b"h" * 16, b"another", 60_000, 1, 0, 0, b"test:1", b""])
+        await turns()
+        first = await Client(node, b"A" * 16).open()
+        first.wait(mine)
+        other = await Client(node, b"B" * 16).open()
+        waiting = other.wait(b"o" * 16)
+        await turns()
+        first.close()
+        await turns()
+        again = await Client(node, b"A" * 16).open()
+        asked = again.wait(mine) if then_waits else again.acquire(mine)
+        await turns()
+        commit()
+        await turns()
+        assert asked not in again.replies
+        for _ in range(3):
+            commit()
+            await turns()
+        assert (await again.answer(asked))[0] == Status.OK
+        assert waiting not in other.replies
+
+    on_a_node(story)
+
+
 def test_who_asks_again_when_its_older_copy_came_to_nothing_is_refused_then(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(node: LocalNode) -> None:
         holder = await Client(node, b"H" * 16).open()

@@ -27,4 +27,5 @@ def eventually(predicate: Callable[[], object], within_s: float = 5.0, what: str
     while not predicate():
         if not time.monotonic() < deadline:
             raise AssertionError(f"not within {within_s:g} s: {what or predicate}")
+        # It may be anything that is waited for: nothing would wake this thread.
         time.sleep(POLL_S)
