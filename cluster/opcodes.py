@@ -39,6 +39,7 @@ class Op(IntEnum):
     TRANSFER = 70
     MEMBER_ADD = 71
     MEMBER_REMOVE = 72
+    MEMBERS = 73
     RECORD_GET = 80
     CANDIDATES = 81
     WATCH = 82

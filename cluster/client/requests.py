@@ -117,7 +117,7 @@ class Requests:
         return self._read(waiter, "watch", op, timeout, position)
 
     def members(self, waiter: Waiter, timeout: object) -> PlainCall:
-        return self._read(waiter, "members", (int(Op.STATUS),), timeout, member_infos)
+        return self._read(waiter, "members", (int(Op.MEMBERS),), timeout, member_infos)
 
     def change_members(self, waiter: Waiter, add: bool, node_id: object, timeout: object) -> PlainCall:
         verb, op = ("add", Op.MEMBER_ADD) if add else ("remove", Op.MEMBER_REMOVE)

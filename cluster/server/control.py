@@ -128,6 +128,8 @@ class Control:
             return answers.not_leader(self._host.log.leader, 0)
         if epoch != serving:
             return answers.stale_epoch(serving)
+        if code == Op.MEMBERS:
+            return pack([int(Status.OK), self._host.status()])
         if code == Op.STATE or code == Op.LEASES:
             return self._read(session, rid, operation)
         if code == Op.RECORD_GET:

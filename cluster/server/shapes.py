@@ -114,6 +114,7 @@ SHAPES: dict[int, tuple[tuple[str, Check], ...]] = {
     Op.TRANSFER: (("node_id", _is_address),),
     Op.MEMBER_ADD: (("node_id", _is_address), ("request", is_id)),
     Op.MEMBER_REMOVE: (("node_id", _is_address), ("request", is_id)),
+    Op.MEMBERS: (),
 }
 
 

@@ -299,6 +299,10 @@ class FakeCluster:
         if fate.severed:
             request.conn.sever()
 
+    def _member(self, address: str) -> dict[str, Any]:
+        role = "leader" if address == self.leader else "follower"
+        return {"node_id": address, "role": role, "voter": True, "connected": True, "match_index": 1, "lag": 0}
+
     def _serve(self, request: Request, fate: Fate) -> None:
         answer: list[Any] | None
         op, code = request.op, request.code
@@ -310,6 +314,8 @@ class FakeCluster:
             answer = [int(Status.NOT_LEADER), self.leader, 0]
         elif request.epoch != self.epoch:
             answer = [int(Status.STALE_EPOCH), self.epoch]
+        elif code == Op.MEMBERS:
+            answer = [0, {"members": [self._member(address) for address in self.addresses]}]
         elif code == Op.WAIT:
             self.waiting.append(Waiting(request, self.env.clock() + op[1] / 1000, fate.late_s))
             self._look_soon()

@@ -98,6 +98,17 @@ def test_status_is_answered_without_a_raft_leader() -> None:
     story(tell)
 
 
+def test_the_members_are_those_that_the_raft_leader_sees() -> None:
+    async def tell(world: World) -> None:
+        for leader in world.cluster.addresses[1], world.cluster.addresses[2], world.cluster.addresses[0]:
+            # The client is not told: what it knows is the raft leader of before.
+            world.cluster.leader = leader
+            found = {member.node_id: member.role for member in await world.aio.members.list()}
+            assert found == {address: "leader" if address == leader else "follower" for address in world.cluster.addresses}
+
+    story(tell)
+
+
 @pytest.mark.parametrize(
     ("code", "answer"),
     [

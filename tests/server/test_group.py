@@ -12,10 +12,13 @@ from cluster.client.answers import refusal
 from cluster.codec import unpack
 from cluster.errors import CoordinationError, Unavailable, UsageError
 from cluster.limits import NODE_ID_MAX_BYTES
+from cluster.local import LocalNode
 from cluster.opcodes import Op, Status
 from cluster.ports import ChangeOutcome, Replicator
 from cluster.server.group import operate
 from cluster.server.shapes import fault
+from tests.server.test_asking_again import on_a_node
+from tests.server.test_hostile_requests import Talker
 
 pytestmark = pytest.mark.fast
 
@@ -93,12 +96,27 @@ def test_outcomes_become_answers_and_errors() -> None:
         ([Op.MEMBER_ADD, b"h:1", ID], False),
         ([Op.MEMBER_ADD, "h:1", b"short"], False),
         ([Op.MEMBER_REMOVE, "h:1"], False),
+        ([Op.MEMBERS], True),
+        ([Op.MEMBERS, ""], False),
         ([Op.TRANSFER, ""], True),
         ([Op.TRANSFER, None], False),
     ],
 )
 def test_shapes(operation: list[Any], fine: bool) -> None:
     assert (fault(operation) == "") is fine
+
+
+def test_the_members_are_told_by_the_raft_leader_only() -> None:
+    async def story(node: LocalNode) -> None:
+        talker = await Talker().open(node, b"O" * 16)
+        (status, found) = await talker.ask([int(Op.MEMBERS)])
+        assert (status, [member["role"] for member in found["members"]]) == (Status.OK, ["leader"])
+        node.server.role_changed(False, 2, "elsewhere:1")
+        # Who led a moment ago would show a group without a leader.
+        assert (await talker.ask([int(Op.MEMBERS)]))[:1] == [Status.NOT_LEADER]
+        assert (await talker.ask([int(Op.STATUS)]))[0] == Status.OK
+
+    on_a_node(story)
 
 
 def test_one_process_has_no_group_to_change() -> None:
