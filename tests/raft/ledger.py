@@ -115,6 +115,14 @@ class Ledger:
                 )
                 return
 
+    def committed_through(self, log: Any) -> int:
+        """The newest command of this log that is known to be committed; 0: none."""
+        first, last = log[0][1], log[-1][1]
+        for index in range(last, first, -1):
+            if self.applied.get(index) == (log[index - first][2], log[index - first][0]):
+                return index
+        return 0
+
     def check_state(self, name: str, applied_index: int, commands: list[bytes]) -> None:
         expected = [
             bare(self.applied[index][1])
@@ -137,7 +145,7 @@ def _has(log: Any, index: int, term: int, command: bytes) -> bool:
 
 
 class ListMachine:
-    """See ``ports.Machine``: its state is the list of commands. ``boom`` in a command makes it fail."""
+    """See ``ports.Machine``: its state is the list of commands. ``boom`` in a command makes it fail on every node, ``fails`` once, here."""
 
     def __init__(self, ledger: Ledger, name: str) -> None:
         self._ledger = ledger
@@ -146,6 +154,7 @@ class ListMachine:
         self.roles: list[tuple[bool, int, str | None]] = []
         self.tried: list[bytes] = []
         self.raft: Any = None
+        self.fails = self.failed = False
         self._last = 0
 
     def apply(self, index: int, term: int, command: bytes) -> None:
@@ -153,6 +162,9 @@ class ListMachine:
         if b"boom" in command:
             raise RuntimeError("boom")
         self.commands.append(bare(command))
+        if self.fails:
+            self.fails, self.failed = False, True
+            raise RuntimeError("failed in the midst of a command")
         if self._last:
             self._ledger.was_skipped(self._name, range(self._last + 1, index))
         self._last = index
@@ -163,6 +175,9 @@ class ListMachine:
         return lambda: state
 
     def restore(self, state: bytes) -> None:
+        if self.fails:
+            self.fails, self.failed = False, True
+            raise ValueError("cannot be read now")
         commands = unpack(state)
         if type(commands) is not list or any(type(command) is not bytes for command in commands):
             raise ValueError("not a list of commands")

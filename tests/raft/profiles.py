@@ -15,7 +15,8 @@ class Profile:
     """What kind of weather. Rates are events a second, over all nodes.
 
     ``echoes``: the share of messages that come twice, the second time up to some seconds later, over whatever connection there is then.
-    No net of ours does that; several pieces of the adapter are what would bear it.
+    No net of ours does that; several pieces of the adapter are what would bear it. ``inside``: damage inside a node counts, also where
+    others would mend it.
     """
 
     nodes: int = 3
@@ -34,11 +35,13 @@ class Profile:
     wipes: float = 0.0
     handovers: float = 0.05
     returns: float = 0.0
+    failures: float = 0.0
     spares: int = 0
     changes: float = 0.0
     delay_s: float = 0.001
     disk_s: float = 0.0005
     drift: float = 0.004
+    inside: bool = True
 
 
 STORM = Profile(
@@ -76,5 +79,6 @@ PROFILES = {
     "returns": Profile(nodes=5, proposals=80.0, crashes=0.05, mid_crashes=0.0, pauses=0.0, breaks=0.1, partitions=0.0, returns=0.4),
     "pieces": replace(STORM, echoes=0.2, piece_bytes=200, wipes=0.3),
     "far": replace(STORM, delay_s=0.06, breaks=0.3, crashes=0.2, mid_crashes=0.0, stalls=0.3),
+    "failing": replace(STORM, nodes=3, failures=1.0, wipes=0.2, pauses=0.3, crashes=0.1, mid_crashes=0.0),
     "memory": Profile(durability="memory", crashes=0.0, mid_crashes=0.0, wipes=0.3),
 }

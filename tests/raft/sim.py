@@ -4,8 +4,8 @@ Knows: faults, when they come, what must hold at the end. Must not know: the ada
 
 Faults: a node is killed (its disk keeps what the kernel had) or loses power (its disk keeps what was synced and any part of
 the rest), also in the middle of any disk call; it is paused, timers first when it wakes; it is wiped; a connection breaks and
-what is under way is lost; one direction stands still; a message comes twice; nodes are cut off from each other; leadership is handed
-over.
+what is under way is lost; one direction stands still; a message comes twice; a machine fails; nodes are cut off from each other;
+leadership is handed over.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from cluster.raft import snapsend
 from cluster.raft.adapter import Adapter
 from tests.raft.lab import Link
 from tests.raft.labenv import LabEnv
+from tests.raft.mishaps import Mishaps
 from tests.raft.profiles import PROFILES, Profile
-from tests.raft.returns import Returns
+from tests.raft.watched import watched
 from tests.storage.simdisk import Crash
 
 HEAL_S = 12.0
 ECHO_S = 4.0
 
 
-class Weather(Returns):
+class Weather(Mishaps):
     """One run."""
 
     def __init__(self, seed: int, profile: Profile, adapter_class: type[Adapter] = Adapter) -> None:
@@ -48,7 +49,7 @@ class Weather(Returns):
         names = "ABCDEFG"[: profile.nodes + profile.spares]
         founders = names[: profile.nodes]
         single = {"single": True} if profile.nodes == 1 else {}
-        super().__init__(names, adapter_class, seed=seed, connect=False, compact_bytes=4000, tail_bytes=1000, **single)
+        super().__init__(names, watched(adapter_class, self), seed=seed, connect=False, compact_bytes=4000, tail_bytes=1000, **single)
         self.outside = dict.fromkeys(names[profile.nodes :])
         self.ledger.counts_holders = not (profile.wipes or profile.changes)
         for name in names:
@@ -90,6 +91,8 @@ class Weather(Returns):
             return
         if node.fatal and "was removed from its raft group" in node.fatal[0]:
             self.removed(name)
+        elif node.fatal and node.machine.failed:
+            self.failed(name)
         elif node.fatal:
             self.stopped.append(f"{name}: {node.fatal[0]}")
             self.ledger.fail("Stopped", self.stopped[-1])
@@ -163,12 +166,7 @@ class Weather(Returns):
         self.at(when - self.now, self.arrive, link, sender, receiver)
         if self.profile.echoes and self.rng.random() < self.profile.echoes:
             again = when - self.now + self.rng.choice((0.02, ECHO_S)) * self.rng.random()
-            self.at(again, self.on, receiver, self.echo, receiver, sender, link.queues[sender][-1])
-
-    def echo(self, receiver: str, sender: str, payload: bytes) -> None:
-        """What was sent once, on this connection or one before it, comes again."""
-        if sender in self[receiver].net.links:
-            self[receiver].net.on_frame(sender, payload)
+            self.at(again, self.on, receiver, self.echo, receiver, sender, link, link.queues[sender][-1])
 
     def arrive(self, link: Link, sender: str, receiver: str) -> None:
         if link.open and link.queues[sender]:
@@ -212,6 +210,7 @@ class Weather(Returns):
             (profile.handovers, self.some_handover),
             (profile.changes, self.some_change),
             (profile.returns, self.some_return),
+            (profile.failures, self.some_failure),
             (20.0, self.check_leases),
         ]
         for rate, fault in kinds:
@@ -255,7 +254,8 @@ class Weather(Returns):
         waiting = self.asleep.pop(name, [])
         # A loop looks at its timers before its sockets.
         waiting.sort(key=lambda job: getattr(job[0], "__name__", "") != "fire_due")
-        for fn, args in waiting:
+        for number, (fn, args) in enumerate(waiting, 1):
+            self.unread[name] = {later[1] for read, later in waiting[number:] if read == self.read}
             self.on(name, fn, *args)
 
     def some_break(self) -> None:
@@ -324,6 +324,8 @@ class Weather(Returns):
         self.stalled.clear()
         for node in self.nodes.values():
             node.drive.crash_at = 0
+            if node.alive:
+                node.machine.fails = False
         for name in list(self.asleep):
             self.wake(name)
         for name in self.names:

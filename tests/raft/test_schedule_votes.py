@@ -20,8 +20,9 @@ from tests.raft.variants import NeverLate, variant
 
 pytestmark = pytest.mark.fast
 
+# What these schedules look at is what comes of it for the others.
 CALM = Profile(
-    proposals=10.0, crashes=0, mid_crashes=0, pauses=0, breaks=0, partitions=0, stalls=0, handovers=0, duration_s=600.0
+    inside=False, proposals=10.0, crashes=0, mid_crashes=0, pauses=0, breaks=0, partitions=0, stalls=0, handovers=0, duration_s=600.0
 )
 
 

@@ -15,7 +15,7 @@ import pytest
 from cluster.raft import preferring
 from cluster.raft.adapter import Adapter
 from cluster.raft.backtrack import Backtrack
-from cluster.raft.commit import SnapCommit
+from cluster.raft.commit import Poison, SnapCommit
 from cluster.raft.core import Parts
 from cluster.raft.elections import PreVote, Stickiness, VoteId
 from cluster.raft.engine import LEADER
@@ -26,18 +26,22 @@ from cluster.raft.peer import Peer
 from cluster.raft.receiving import AckTerm, OneConn, StepDown
 from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
 from cluster.raft.startup import Startup
+from cluster.raft.timers import LateTimers
+from tests.raft.mishaps import INSIDE
 from tests.raft.profiles import PROFILES
 from tests.raft.sim import run_seed
 from tests.raft.variants import (
     ClearsLog,
     CommitsToItsEnd,
     CutsAfterPrev,
+    NeverLate,
     NextGoesBack,
     StartsEmpty,
     StepByStep,
     SwallowsBadSnapshots,
     TakesEveryPiece,
     TakesTheListItIsTold,
+    TriesForEver,
     variant,
 )
 
@@ -167,6 +171,12 @@ BROKEN: list[tuple[Any, str, set[str]]] = [
     (variant({OneConn: None, SnapKeep: ClearsLog}), "echo", {"Stuck", "LeaderCompleteness", "AckedLost"}),
     (variant({OneConn: None, SnapSeq: TakesEveryPiece}), "pieces", {"Stuck"}),
     (variant({SnapSeq: TakesEveryPiece, FailStop: SwallowsBadSnapshots}), "pieces", {"StateDivergence"}),
+    (variant({OneConn: None}), "echo5", {"OldConnection"}),
+    (variant({SnapSeq: TakesEveryPiece}), "pieces", {"PiecesMixed"}),
+    (variant({SnapKeep: ClearsLog}), "far", {"CommittedRemoved"}),
+    (variant({FailStop: SwallowsBadSnapshots}), "failing", {"StateDivergence", "StateMachineSafety"}),
+    (variant({Poison: TriesForEver}), "failing", {"StateDivergence"}),
+    (variant({LateTimers: NeverLate}), "base", {"StoodUnread"}),
     (variant({KeepsMembers: TakesTheListItIsTold}), "members1", {"WronglyRemoved", "LeaderCompleteness", "StateMachineSafety"}),
 ]
 
@@ -176,7 +186,7 @@ BROKEN: list[tuple[Any, str, set[str]]] = [
 )
 def test_a_broken_system_is_found_out(broken: Any, profile: str, expected: set[str]) -> None:
     for seed in range(200):
-        violations = run_seed(seed, profile, broken).ledger.violations
+        violations = run_seed(seed, profile, broken, inside=bool(expected & INSIDE)).ledger.violations
         if violations:
             assert violations[0][0] in expected, (seed, violations[0])
             return

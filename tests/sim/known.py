@@ -51,7 +51,6 @@ FOUND_AT: dict[str, int] = {
 }
 
 RAFT = "tests/raft/test_simulation.py::test_a_broken_system_is_found_out"
-LOG, SNAPSHOT, VOTES = (f"tests/raft/test_schedule_{what}.py" for what in ("log", "snapshot", "votes"))
 
 ELSEWHERE: dict[str, tuple[str, str]] = {
     "unsealed requests of a gone connection kept": (
@@ -68,9 +67,9 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         RAFT,
     ),
     "without snapseq": (
-        "a snapshot that was put together wrongly has another checksum and is fetched again (FailStop); with both left out the leader "
-        "counts on a node that has another state",
-        f"{SNAPSHOT}::test_s05_pieces_of_two_snapshots_never_mix__I9",
+        "a snapshot that was put together wrongly has another checksum and is fetched again (FailStop); where pieces are small and come "
+        "twice it is seen that they were mixed; with both left out the leader counts on a node that has another state",
+        RAFT,
     ),
     "without snapseq and failstop": (
         "needs half a snapshot of one leader and the rest of another's of the same node; where pieces are small and come twice a node "
@@ -78,18 +77,19 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         RAFT,
     ),
     "without failstop": (
-        "needs a snapshot that its maker could write and its receiver cannot read, or pieces that were mixed (SnapSeq)",
-        "tests/raft/test_schedule_transfer.py::test_what_was_not_loaded_is_not_acknowledged__I9",
+        "needs a snapshot that its maker could write and its receiver cannot read, or pieces that were mixed (SnapSeq); where machines "
+        "fail once a node has another state",
+        RAFT,
     ),
     "without snapkeep": (
-        "needs the same snapshot twice, the second time after newer entries, which one connection per peer does not give (OneConn); with "
-        "both left out entries vanish",
-        f"{SNAPSHOT}::test_s04_a_snapshot_keeps_what_follows_it__I9",
+        "what is lost is sent again by the same leader; with a look into each log before and after a snapshot it is seen that committed "
+        "entries vanish, and with OneConn left out too they are lost",
+        RAFT,
     ),
     "without oneconn": (
-        "the net keeps one connection per peer already (`tests/net/test_one_connection.py`), and Trim stands behind it; with both left "
-        "out entries vanish",
-        f"{LOG}::test_s10_an_old_connection_changes_nothing__I9",
+        "the net keeps one connection per peer already (`tests/net/test_one_connection.py`), and Trim stands behind it; where messages "
+        "come twice a leader counts what an older connection brought",
+        RAFT,
     ),
     "without voteid": (
         "one connection per peer, in order, brings each vote once; where messages come twice two nodes lead in one term",
@@ -106,12 +106,13 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         RAFT,
     ),
     "without poison": (
-        "no command fails: the table's `apply` is total (I7)",
-        "tests/raft/test_node.py::test_s17_a_command_that_fails_stops_the_node_once",
+        "no command fails: the table's `apply` is total (I7); where machines fail once in the midst of a command a node has another state",
+        RAFT,
     ),
     "without latetimers": (
-        "whoever stands too early is not voted for (PreVote, Stickiness); with all three left out each pause costs a term",
-        f"{VOTES}::test_r5_twenty_pauses_of_a_follower_change_no_term",
+        "whoever stands too early is not voted for (PreVote, Stickiness); where nodes are paused it is seen that they stand with their "
+        "leader's messages unread",
+        RAFT,
     ),
     "retried write of a record applied again": (
         "not found in the first seeds: few clients write records, and few of their writes are applied and not answered",
