@@ -14,6 +14,7 @@ from math import inf
 from pathlib import Path
 
 from tests.sim.campaign import SEED_LIMIT_S, Campaign, conduct, outcomes
+from tests.sim.rounds import WORKS
 
 WORKERS = 2
 
@@ -34,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--limit", type=float, default=SEED_LIMIT_S, help="a seed that takes a process longer, in seconds, hangs"
     )
     parser.add_argument("--nodes", type=int, default=0, help="0: as the seed says")
+    parser.add_argument("--work", choices=sorted(WORKS), default="all", help="what the clients do")
     parser.add_argument(
         "--history", default="", metavar="FILE", help="where a failed seed's history goes; {seed} is its number"
     )
@@ -43,11 +45,12 @@ def main(arguments: list[str] | None = None) -> int:
     campaign = Campaign(args.results)
     workers = args.workers if args.workers is not None else WORKERS if args.hours else 0
     seeds = campaign.seeds(args.seed, None if args.hours else args.count)
-    jobs = ({"seed": seed, "seconds": args.seconds, "nodes": args.nodes, "history": args.history} for seed in seeds)
+    each = {"seconds": args.seconds, "nodes": args.nodes, "history": args.history, "work": args.work}
+    jobs = ({"seed": seed, **each} for seed in seeds)
     until = time.monotonic() + args.hours * 3600 if args.hours else inf
     # Whoever interrupts it wants to know how far it came.
     with closing(outcomes(jobs, workers, args.limit)) as found, suppress(KeyboardInterrupt):
-        conduct(campaign, found, args.seconds, args.nodes, until)
+        conduct(campaign, found, args.seconds, args.nodes, args.work, until)
     if len(campaign.played) == 1:
         sys.stdout.write(f"log {campaign.fingerprint}\n")
     sys.stdout.write(campaign.summary())

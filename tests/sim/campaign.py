@@ -40,10 +40,10 @@ class Outcome:
     commit: str = ""
 
 
-def play(seed: int, seconds: float, nodes: int, history: str) -> Outcome:
+def play(seed: int, seconds: float, nodes: int, history: str, work: str) -> Outcome:
     """One seed; what went wrong is text."""
     try:
-        verdict = run(seed, seconds, nodes, history=Path(history.format(seed=seed)) if history else None)
+        verdict = run(seed, seconds, nodes, history=Path(history.format(seed=seed)) if history else None, work=work)
     except Exception:
         return Outcome(seed, failure=traceback.format_exc())
     return Outcome(seed, verdict.seconds, dict(verdict.counts), verdict.fingerprint)
@@ -55,9 +55,9 @@ def played(job: dict[str, Any]) -> dict[str, Any]:
     return vars(play(**job))
 
 
-def command(seed: int, seconds: float = 20.0, nodes: int = 0) -> str:
+def command(seed: int, seconds: float = 20.0, nodes: int = 0, work: str = "all") -> str:
     """What plays this seed again."""
-    return f"python -m tests.sim --seed {seed} --seconds {seconds:g} --nodes {nodes} --log"
+    return f"python -m tests.sim --seed {seed} --seconds {seconds:g} --nodes {nodes} --work {work} --log"
 
 
 class Campaign:
@@ -151,7 +151,7 @@ def outcomes(
                 yield Outcome(**done.answer)
 
 
-def conduct(campaign: Campaign, found: Iterator[Outcome], seconds: float, nodes: int, until: float) -> None:
+def conduct(campaign: Campaign, found: Iterator[Outcome], seconds: float, nodes: int, work: str, until: float) -> None:
     """Take in what is found, until there is no more or it is time to stop; tell of failures at once, and of progress."""
     began = told = time.monotonic()
     seeds, simulated = 0, 0.0
@@ -160,7 +160,7 @@ def conduct(campaign: Campaign, found: Iterator[Outcome], seconds: float, nodes:
         seeds, simulated, now = seeds + 1, simulated + outcome.seconds, time.monotonic()
         if outcome.failure:
             sys.stdout.write(
-                f"seed {outcome.seed} FAILED; again: {command(outcome.seed, seconds, nodes)}\n{outcome.failure}"
+                f"seed {outcome.seed} FAILED; again: {command(outcome.seed, seconds, nodes, work)}\n{outcome.failure}"
             )
             sys.stdout.flush()
         if now - told >= PROGRESS_S:

@@ -30,7 +30,7 @@ def first_seed(name: str, seeds: int = SEEDS_MAX, first: int = 0) -> tuple[int, 
     for seed in range(first, first + seeds):
         try:
             with ALL[name]():
-                run(seed)
+                run(seed, work=mutants_records.WORK_OF.get(name, "all"))
         except Exception as shown:
             return seed, f"{type(shown).__name__}: {shown}".partition("\n")[0]
     return None

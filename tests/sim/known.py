@@ -45,6 +45,9 @@ FOUND_AT: dict[str, int] = {
     "retry answered without remaining": 8,
     "record written without the lease it is bound to": 0,
     "record written under a token that is over": 0,
+    "retried write of a record applied again": 1,
+    "retried write of a record under another id": 9,
+    "record read without a fresh majority": 54,
     "claim against another view granted": 58,
     "claim before its turn granted": 0,
     "counters wiped by registering again": 0,
@@ -113,18 +116,6 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         "whoever stands too early is not voted for (PreVote, Stickiness); where nodes are paused it is seen that they stand with their "
         "leader's messages unread",
         RAFT,
-    ),
-    "retried write of a record applied again": (
-        "not found in the first seeds: few clients write records, and few of their writes are applied and not answered",
-        "tests/table/test_records.py::test_a_retried_write_is_applied_once_whatever_came_between__C6_I10",
-    ),
-    "retried write of a record under another id": (
-        "not found in the first seeds: as above, and somebody must have read between the two",
-        "tests/client/test_records.py::test_a_write_whose_answer_is_lost_is_asked_again_under_its_id__C6_E6",
-    ),
-    "record read without a fresh majority": (
-        "not found in the first seeds: a deposed leader must be asked in the moment before it knows, by a client that has not heard either",
-        "tests/server/test_records.py::test_a_read_goes_through_the_log_unless_a_majority_has_just_answered__E2_E16",
     ),
 }
 """What the simulation does not show, why, and the test that shows it by hand."""

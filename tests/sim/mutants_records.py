@@ -36,3 +36,5 @@ MUTANTS: dict[str, Mutant] = {
     "retried write of a record under another id": replaced(WriteCall, "operation", _another_id),
     "record read without a fresh majority": replaced(RecordDesk, "get", _at_once),
 }
+WORK_OF: dict[str, str] = dict.fromkeys(list(MUTANTS)[2:], "records")
+"""Which take runs whose clients do nothing else."""

@@ -70,3 +70,5 @@ WORK: tuple[Work, ...] = (
     *records.WORK,
     *candidates.WORK,
 )
+WORKS: dict[str, tuple[Work, ...]] = {"all": WORK, "records": records.WORK}
+"""What the clients of a run do: all kinds of work, or one subject all the time, where chance brings too little of it."""

@@ -46,9 +46,10 @@ def run(
     history: Path | None = None,
     durability: Durability = "fsync",
     weather: Callable[[World], Faults] = Faults,
+    work: str = "all",
 ) -> Verdict:
     """Play one seed. ``nodes`` 0: as the seed says. ``history``: where to write down what clients saw, if the run fails. ``weather``: other
-    faults than those that are drawn from the seed.
+    faults than those that are drawn from the seed. ``work``: what the clients do, one of ``rounds.WORKS``.
 
     Raises:
         Violation: an invariant does not hold, or the system does not recover.
@@ -56,7 +57,7 @@ def run(
     rng = random.Random(seed)
     shape = drawn(rng, nodes)
     with dressed(shape), _no_collection():
-        world = World(rng, shape, workers, durability)
+        world = World(rng, shape, workers, durability, work)
         try:
             world.loop.run_until_complete(_play(world, weather(world), seconds))
             world.raise_failure()

@@ -41,7 +41,7 @@ def test_a_player_that_dies_or_hangs_fails_its_seed_and_the_campaign_goes_on(
 ) -> None:
     campaign = Campaign(tmp_path / "results.jsonl")
     player = [sys.executable, "-c", PLAYER]
-    conduct(campaign, outcomes(jobs(*range(12)), 2, LIMIT_S, player), 20.0, 0, float("inf"))
+    conduct(campaign, outcomes(jobs(*range(12)), 2, LIMIT_S, player), 20.0, 0, "all", float("inf"))
     assert campaign.played == set(range(12))
     assert sorted(campaign.failed) == [3, 5]
     assert campaign.simulated == pytest.approx(15.0)
@@ -76,7 +76,7 @@ def test_hours_end_and_leave_results_that_a_process_gives_too(
     assert "0 failed" in told
     played = Campaign(results)
     assert 0 in played.played
-    alone = next(iter(outcomes(iter([{"seed": 0, "seconds": 2.0, "nodes": 0, "history": ""}]), 0, LIMIT_S)))
+    alone = next(iter(outcomes(iter([{"seed": 0, "seconds": 2.0, "nodes": 0, "history": "", "work": "all"}]), 0, LIMIT_S)))
     assert alone.fingerprint in results.read_text()
 
 

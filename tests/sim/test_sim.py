@@ -31,13 +31,13 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def play(first: int, count: int, history: Path, seconds: float = 20.0) -> None:
+def play(first: int, count: int, history: Path, seconds: float = 20.0, work: str = "all") -> None:
     for seed in range(first, first + count):
         written = history / f"history-{seed}.jsonl"
         try:
-            run(seed, seconds, history=written)
+            run(seed, seconds, history=written, work=work)
         except Exception as failure:
-            pytest.fail(f"{failure}\nagain: {command(seed, seconds)}\nhistory: python -m tests.history {written}")
+            pytest.fail(f"{failure}\nagain: {command(seed, seconds, work=work)}\nhistory: python -m tests.history {written}")
 
 
 @pytest.mark.fast
@@ -55,6 +55,11 @@ def test_seeds(first: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", range(LONG_UNTIL, DEFAULT_SEEDS, 4 * CHUNK))
 def test_seeds_for_a_short_while(first: int, tmp_path: Path) -> None:
     play(first, min(4 * CHUNK, DEFAULT_SEEDS - first), tmp_path, SHORT_S)
+
+
+@pytest.mark.timeout(300)
+def test_seeds_whose_clients_work_on_records_only__I10(tmp_path: Path) -> None:
+    play(0, CHUNK, tmp_path, work="records")
 
 
 @pytest.mark.long

@@ -18,8 +18,8 @@ from cluster.client.errands import AbandonCall, ReleaseCall
 from cluster.errors import CoordinationError, Indeterminate, LeaseLostError, Unavailable
 from cluster.opcodes import Status
 from cluster.secrets import Secrets
+from tests.sim import records
 from tests.sim.host import Host
-from tests.sim.rounds import WORK
 from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
@@ -129,13 +129,16 @@ class Worker:
             await asyncio.sleep(self.rng.expovariate(1 / 0.05))
 
     async def _one_round(self) -> None:
-        kind = self.rng.choices(WORK, [work.share for work in WORK])[0]
+        works = self.world.works
+        kind = self.rng.choices(works, [work.share for work in works])[0]
         await kind.play(self)
 
     async def look_around(self, name: str) -> None:
         """Read, and try to get, without waiting; whatever comes of it is written down."""
         arguments: dict[str, Any] = {"lease_time": 0.3, "wait_time": 0.0, "timeout": 1.0}
         try:
+            if self.world.works is records.WORK:
+                await records.get(self, records.SHARED)
             await self.read(name)
             for lease in await self.acquire([name], arguments):
                 await self.release(lease, arguments)

@@ -21,7 +21,7 @@ from tests.sim.model_table import fresh_table
 from tests.sim.network import Network
 from tests.sim.node import SimNode, restarted
 from tests.sim.observer import Observer
-from tests.sim.rounds import NAMES
+from tests.sim.rounds import NAMES, WORKS
 from tests.sim.shape import Shape
 from tests.sim.violation import Violation
 from tests.sim.worker import Worker
@@ -36,9 +36,10 @@ SETTLE_S = 30.0
 class World:
     """Everything of one seed."""
 
-    def __init__(self, rng: random.Random, shape: Shape, workers: int = 3, durability: Durability = "fsync") -> None:
+    def __init__(self, rng: random.Random, shape: Shape, workers: int = 3, durability: Durability = "fsync", work: str = "all") -> None:
         self.rng = rng
         self.shape = shape
+        self.works = WORKS[work]
         self.loop = VirtualLoop()
         self.network = Network(self.loop, random.Random(rng.random()))
         self.observer = Observer(self.loop.time, fresh_table())
