@@ -28,6 +28,6 @@ def show_members(args: argparse.Namespace, coordinator: Coordinator, done: str =
     if args.json:
         emit_json({"members": plain(members)})
         return
-    rows = [(m.node_id, m.role, yes_no(m.voter), yes_no(m.connected), m.match_index, m.lag) for m in members]
+    rows = [(m.node_id, m.role, m.weight, yes_no(m.voter), yes_no(m.connected), m.match_index, m.lag) for m in members]
     emit(f"{done}\n\n" if done else "")
-    emit(table(("member", "role", "counts", "connected", "match", "lag"), rows))
+    emit(table(("member", "role", "weight", "counts", "connected", "match", "lag"), rows))

@@ -10,8 +10,9 @@ import argparse
 from cluster.cli.options import CLIENT, JSON, Parser
 
 DESCRIPTION = """
-Show the members of the raft group as the raft leader sees them: whether each counts (one that lost its data does not until it has
-caught up), whether it is connected, and how far its log lags behind. Nodes that are joining or leaving are shown too.
+Show the members of the raft group as the raft leader sees them: the weight with which each leads before others, whether it counts
+(one that lost its data does not until it has caught up), whether it is connected, and how far its log lags behind. Nodes that are
+joining or leaving are shown too.
 """
 EXAMPLE = """
 examples:

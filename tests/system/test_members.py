@@ -165,6 +165,9 @@ def test_the_command_line_adds_removes_and_transfers(tmp_path: Path) -> None:
             members = json.loads(done.stdout)["members"]
             assert sorted(member["node_id"] for member in members) == sorted((first, newcomer.address))
             assert all(member["voter"] and member["connected"] for member in members)
+            heading, *rows = (line.split() for line in run(group, "members", "list").stdout.splitlines() if line)
+            assert heading == ["member", "role", "weight", "counts", "connected", "match", "lag"]
+            assert {row[2] for row in rows if row[0] in (first, newcomer.address)} == {"1"}
             done = run(group, "members", "add", first)
             assert done.returncode == 2
             assert f"{first} is a member already" in done.stderr
