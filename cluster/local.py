@@ -63,7 +63,7 @@ class LocalNode:
 
     def __init__(self, env: Env) -> None:
         self._env = env
-        self.server = Server(env, self._fatal, new_cluster_id=lambda: env.entropy(16), peers_wall_s=env.wall)
+        self.server = Server(env, new_cluster_id=lambda: env.entropy(16), peers_wall_s=env.wall)
         self.log = LocalLog(self.server)
         self.server.bind(self.log)
         self.server.role_changed(True, self.log.term, LOCAL_ADDRESS)
@@ -76,9 +76,6 @@ class LocalNode:
     def close(self) -> None:
         self.server.close()
         self.log.close()
-
-    def _fatal(self, why: str) -> None:
-        raise RuntimeError(why)
 
 
 class LocalDoor:

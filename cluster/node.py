@@ -117,7 +117,7 @@ class Node:
         self.address = config.address
         self.tls = tls
         self.others = tuple(peer for peer in config.peers if peer != self.address)
-        self.server = Server(env, fatal, new_cluster_id=lambda: storage.meta.cluster_id or env.entropy(16), peers_wall_s=self._peers_wall_s)
+        self.server = Server(env, new_cluster_id=lambda: storage.meta.cluster_id or env.entropy(16), peers_wall_s=self._peers_wall_s)
         self.server.on_cluster_id = self._learn_cluster_id
         self.net = NodeNet(
             env,

@@ -182,10 +182,13 @@ class PeerNet(Protocol):
 
 
 class Machine(Protocol):
-    """What the log drives. Calls come in log order, on the loop's thread, and must not raise."""
+    """What the log drives. Calls come in log order, on the loop's thread, and raise nothing but what is said here."""
 
     def apply(self, index: int, term: int, command: bytes) -> None:
-        """A committed command of ours (not the engine's own entries)."""
+        """A committed command of ours (not the engine's own entries).
+
+        Raises CoordinationError if this node does not know its format: nothing of it was applied, and nothing after it may be.
+        """
 
     def freeze(self) -> Callable[[], bytes]:
         """The whole state after the last ``apply``, to be called for its bytes once, on any thread, while the machine goes on."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 
+from cluster.errors import CoordinationError
 from cluster.raft.config import APPLY_SLICE_BYTES
 from cluster.raft.core import Parts
 from cluster.raft.engine import LEADER
@@ -112,7 +113,7 @@ class SnapCommit(Commit):
 
 
 class Poison(Commit):
-    """A command that makes the machine fail stops the node, before anything else is applied.
+    """A command that makes the machine fail, or that it does not know, stops the node, before anything else is applied.
 
     Hazard s16, s17: the released library applies it again at every tick, on every node, for ever, or skips it without counting.
     """
@@ -120,6 +121,8 @@ class Poison(Commit):
     def _hand_over(self, index: int, term: int, command: bytes) -> None:
         try:
             self._machine.apply(index, term, command)
+        except CoordinationError as error:
+            self._stop(str(error))
         except Exception as error:
             logger.exception("raft.apply_failed node=%s index=%d term=%d", self._config.node_id, index, term)
             self._stop(f"the command at index {index} cannot be applied: {type(error).__name__}: {error}")

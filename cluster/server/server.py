@@ -13,6 +13,7 @@ from typing import Any
 
 from cluster._table import LEVEL, LeaseTable
 from cluster.codec import pack, unpack
+from cluster.errors import CoordinationError
 from cluster.opcodes import Event, Op, Push, Status
 from cluster.ports import Connection, Env, Handle, Hello, Replicator, Welcome
 from cluster.server import answers
@@ -33,11 +34,8 @@ _TICK = pack([int(Op.TICK)])
 class Server:
     """See ``ports.Machine``. ``bind`` gives it its log before anything is applied."""
 
-    def __init__(
-        self, env: Env, fatal: Callable[[str], None], *, new_cluster_id: Callable[[], bytes], peers_wall_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, env: Env, *, new_cluster_id: Callable[[], bytes], peers_wall_s: Callable[[], float]) -> None:
         self._env = env
-        self._fatal = fatal
         self._new_cluster_id = new_cluster_id
         self._peers_wall_s = peers_wall_s
         self.table = LeaseTable(seed=int.from_bytes(env.entropy(8), "big"))
@@ -64,8 +62,8 @@ class Server:
     def apply(self, index: int, term: int, command: bytes) -> None:
         level, epoch = header_of(command)
         if level > LEVEL or self.table.level > LEVEL:
-            self._fatal(f"the raft group uses batch format level {max(level, self.table.level)}, this node knows {LEVEL}: upgrade it")
-            return
+            newer = max(level, self.table.level)
+            raise CoordinationError(f"the raft group uses batch format level {newer}, this node knows {LEVEL}: upgrade it")
         before = self.table.epoch
         replies, events = self.table.apply(command)
         if self.table.epoch != before:

@@ -103,7 +103,7 @@ class LabNode:
         self.net = LabNet(world, self.name)
         env = cast(Env, self.env)
         self.storage = open_storage(env, "data", world.durability, segment_bytes=world.segment_bytes)  # type: ignore[arg-type]
-        self.machine = ListMachine(world.ledger, self.name)
+        self.machine = world.machine_of(self)
         told = world.names if self.told is None else self.told
         config = RaftConfig(self.name, tuple(n for n in told if n != self.name), **self.config)
         raft_class = type("LabRaft", (RaftNode,), {"adapter_class": world.adapter_class})
@@ -152,6 +152,10 @@ class World:
 
     def __getitem__(self, name: str) -> LabNode:
         return self.nodes[name]
+
+    def machine_of(self, node: LabNode) -> Any:
+        """What a node that begins applies its log to."""
+        return ListMachine(self.ledger, node.name)
 
     def next_number(self) -> int:
         return next(self._number)

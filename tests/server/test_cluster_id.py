@@ -27,7 +27,7 @@ class Recorded(LocalLog):
 
 
 def server_of(env: RealEnv, commands: list[bytes], told: list[bytes]) -> Server:
-    server = Server(env, pytest.fail, new_cluster_id=lambda: b"the cluster's id", peers_wall_s=env.wall)
+    server = Server(env, new_cluster_id=lambda: b"the cluster's id", peers_wall_s=env.wall)
     server.on_cluster_id = told.append
     server.bind(Recorded(server, commands))
     return server
