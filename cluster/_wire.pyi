@@ -2,6 +2,8 @@ from typing import final
 
 class WireError(ValueError): ...
 
+def check_value(data: bytes) -> None: ...
+
 @final
 class Intake:
     level: int

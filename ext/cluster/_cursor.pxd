@@ -8,6 +8,10 @@ cursor's position means nothing. Nothing here touches a Python object.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
+cdef enum:
+    NESTING_MAX = 16
+
+
 cdef struct Cursor:
     const uint8_t *at   # the next byte to read
     const uint8_t *end  # one past the last byte that may be read
@@ -117,6 +121,29 @@ cdef inline bint _skip_head(Cursor *c, uint8_t head, uint64_t *body, uint64_t *c
     return True
 
 
+cdef inline bint step_into(Cursor *c, uint64_t *children, bint *holds) noexcept nogil:
+    """Step over a value, or over the head of an array or map: then ``holds``, and ``children`` values come next."""
+    if c.at >= c.end:
+        return False
+    cdef uint8_t head = c.at[0]
+    cdef uint64_t body = 0
+    children[0] = 0
+    c.at += 1
+    holds[0] = 0x80 <= head < 0xa0 or 0xdc <= head <= 0xdf
+    if head < 0x80 or head >= 0xe0:
+        return True
+    if head < 0xa0:
+        children[0] = (head & 0x0f) << (head < 0x90)
+    elif head < 0xc0:
+        body = head & 0x1f
+    elif not _skip_head(c, head, &body, children):
+        return False
+    if left(c) < body:
+        return False
+    c.at += body
+    return True
+
+
 cdef inline bint skip_value(Cursor *c) noexcept nogil:
     """Step over one whole value. Nesting is counted, not recursed into, so no depth of it can exhaust the stack.
 
@@ -124,29 +151,37 @@ cdef inline bint skip_value(Cursor *c) noexcept nogil:
     the same reason.
     """
     cdef uint64_t due = 1
-    cdef uint64_t body
     cdef uint64_t children
-    cdef uint8_t head
+    cdef bint holds
     while due:
-        if c.at >= c.end:
+        if not step_into(c, &children, &holds):
             return False
-        head = c.at[0]
-        c.at += 1
-        due -= 1
-        if head < 0x80 or head >= 0xe0:
-            continue
-        body = 0
-        children = 0
-        if head < 0x90:
-            children = 2 * (head & 0x0f)
-        elif head < 0xa0:
-            children = head & 0x0f
-        elif head < 0xc0:
-            body = head & 0x1f
-        elif not _skip_head(c, head, &body, &children):
-            return False
-        if left(c) < body:
-            return False
-        c.at += body
         due += children
+        due -= 1
     return True
+
+
+cdef inline int skip_nested(Cursor *c) noexcept nogil:
+    """Step over one whole value with at most ``NESTING_MAX`` arrays and maps around each of its parts.
+
+    Returns 1; 0: the value is not whole, or not msgpack; -1: it is nested deeper. Cost: linear in the bytes that are there, whatever
+    lengths they announce.
+    """
+    cdef uint64_t due[NESTING_MAX + 1]
+    cdef uint64_t children
+    cdef bint holds
+    cdef int depth = 0
+    due[0] = 1
+    while True:
+        while not due[depth]:
+            if not depth:
+                return 1
+            depth -= 1
+        if not step_into(c, &children, &holds):
+            return 0
+        due[depth] -= 1
+        if holds:
+            if depth == NESTING_MAX:
+                return -1
+            depth += 1
+            due[depth] = children

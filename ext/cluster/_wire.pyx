@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
-from cluster._cursor cimport Cursor, left, load_u32, read_array, read_bin, read_uint, skip_value
+from cluster._cursor cimport NESTING_MAX, Cursor, left, load_u32, read_array, read_bin, read_uint, skip_nested, skip_value
 
 # Limits of format level 1; cluster/limits.py has the same numbers, and a test compares them by behaviour.
 cdef enum:
@@ -67,6 +67,21 @@ _fill_name_chars()
 
 class WireError(ValueError):
     """The bytes of a connection cannot be split into frames: nothing after them can be trusted, close it."""
+
+
+def check_value(bytes data not None):
+    """Raise ValueError unless the bytes are exactly one whole msgpack value, nested at most ``NESTING_MAX`` deep.
+
+    For what a general decoder is to read: some take memory for every element that is announced, on every level, before one has come.
+    """
+    cdef Cursor c
+    c.at = <const uint8_t *>PyBytes_AS_STRING(data)
+    c.end = c.at + PyBytes_GET_SIZE(data)
+    cdef int found = skip_nested(&c)
+    if found < 0:
+        raise ValueError(f"nested deeper than {NESTING_MAX}")
+    if not found or c.at != c.end:
+        raise ValueError("not exactly one whole msgpack value")
 
 
 cdef inline bint _read_id(Cursor *c) noexcept nogil:

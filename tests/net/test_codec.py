@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tracemalloc
 from typing import Any
 
 import msgpack
@@ -9,8 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cluster._wire import check_value
 from cluster.codec import DEPTH_MAX, frame, pack, unpack
-from cluster.limits import PEER_FRAME_MAX_BYTES
+from cluster.limits import HANDSHAKE_MAX_BYTES, PEER_FRAME_MAX_BYTES
 from tests.net.support import quick
 
 pytestmark = pytest.mark.fast
@@ -85,6 +88,55 @@ def test_depth_is_bounded() -> None:
         unpack(b"\x91" * (DEPTH_MAX + 1) + b"\x01")
     with pytest.raises(ValueError, match="deeper"):
         unpack(b"\x81\xa1a" * (DEPTH_MAX + 1) + b"\x01")
+
+
+@pytest.mark.parametrize("levels", [DEPTH_MAX, 1000])
+@pytest.mark.parametrize("size", [HANDSHAKE_MAX_BYTES, 1 << 20])
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_only_announced_takes_no_memory(levels: int, size: int, whole: bool) -> None:
+    head = b"\xdd" + (size // 2).to_bytes(4, "big")
+    if whole:
+        head = b"\xdd\0\0\0\x01"
+    data = (head * levels).ljust(size, b"\xc0")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError):  # noqa: PT011 - the type is the contract, the text is not
+            unpack(data)
+        assert tracemalloc.get_traced_memory()[1] < size + 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def _tolerant(data: bytes) -> Any:
+    """msgpack with nothing refused but what is not msgpack."""
+    return msgpack.unpackb(data, raw=True, strict_map_key=False, unicode_errors="replace", ext_hook=lambda code, data: None)
+
+
+pieces = st.sampled_from(
+    [bytes([head]) for head in range(256)] + [b"\0\x01", b"\0\x02", b"\0\0\0\x01", b"\0\0\0\x02", b"\xa1a", b"\x91", b"\x82"]
+)
+
+
+@quick
+@given(st.lists(pieces, max_size=12).map(b"".join) | values.map(pack))
+@example(b"\xc7\x01\x05a")
+@example(b"\xc8\0\x01\x05a")
+@example(b"\xc9\0\0\0\x01\x05a")
+@example(b"\xd8\x05" + bytes(16))
+@example(b"\xde\0\x01\xa1a\x90")
+@example(b"\xdf\0\0\0\x01\xa1a\x90")
+def test_what_is_taken_for_a_whole_value_is_one__and_nothing_else(data: bytes) -> None:
+    try:
+        check_value(data)
+    except ValueError as error:
+        if "deeper" in str(error):
+            return
+        with pytest.raises((ValueError, TypeError)):
+            _tolerant(data)
+    else:
+        # A key that is a list or a map is whole as well.
+        with contextlib.suppress(TypeError):
+            _tolerant(data)
 
 
 def test_a_frame_is_length_and_payload() -> None:
