@@ -56,6 +56,8 @@ class AcquireCall(Call):
     _wait_until = 0.0
     _confirmations = 0
     _unconfirmed = 0
+    _revoked = 0
+    _owed = False
     _cores: Sequence[LeaseCore] = ()
 
     def __init__(self, engine: Engine, spec: AcquireSpec, acq_id: bytes, timeout_s: float, waiter: Waiter, *, many: bool) -> None:
@@ -101,7 +103,9 @@ class AcquireCall(Call):
 
     def operation(self, now: float) -> Sequence[Any]:
         spec = self.spec
-        session = self.session.id if self.session is not None else 0
+        session = 0
+        if self.session is not None:
+            session, self._revoked = self.session.id, self.session.revoked
         what: Any = list(spec.names) if self._many else spec.names[0]
         op = (int(Op.ACQUIRE_ALL if self._many else Op.ACQUIRE), self._acq_id, what, spec.lease_ms, spec.max_leaders,
               spec.min_ms, session, spec.node_id, spec.metadata)  # fmt: skip
@@ -251,21 +255,29 @@ class AcquireCall(Call):
             stale = stale or late_s > STALE_SHARE * grant.remaining_ms / 1000
             cores.append(core)
         self._cores = cores
-        if not stale or self._confirmations >= CONFIRMATIONS_MAX:
+        self._owed = self._missed()
+        if not self._owed and (not stale or self._confirmations >= CONFIRMATIONS_MAX):
             self._hand_over()
             return
         self._confirmations += 1
         self._unconfirmed = len(cores)
+        self._revoked = self.session.revoked if self.session is not None else 0
         self.phase = Phase.CONFIRMING
         until = max(self.limit, engine.clock() + CONFIRM_LEAST_S)
         for core in cores:
             engine.submit(CheckCall(core, self._confirmed), until)
+
+    def _missed(self) -> bool:
+        """Whether the session has asked about its leases meanwhile, because some were revoked: what is granted here was not among them."""
+        return self.session is not None and self.session.revoked != self._revoked
 
     def _confirmed(self, core: LeaseCore, status: str, deadline: float) -> None:
         if status == "held":
             core.own_deadline = max(core.own_deadline, deadline)
         elif status in ("not_held", "revoked"):
             core.end(status, told=True)
+        elif self._owed:
+            self._revoked = -1
         self._unconfirmed -= 1
         if self._unconfirmed:
             return
@@ -273,7 +285,7 @@ class AcquireCall(Call):
             self._abandon()
             return
         self.phase = Phase.WAITING
-        if any(core.reason == "not_held" or core.deadline() <= self._engine.clock() for core in self._cores):
+        if self._missed() or any(core.reason == "not_held" or core.deadline() <= self._engine.clock() for core in self._cores):
             # It ended before its holder learned of it. What is still held counts as obtained when asked again.
             self.unknown = True
             self._ask()

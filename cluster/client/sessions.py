@@ -116,6 +116,11 @@ class Session:
         return bool(self.leases or self.waiting) and not self.ended
 
     @property
+    def revoked(self) -> int:
+        """How many of its leases were revoked, as far as those that hang on it have been checked, or are being checked, for it."""
+        return self._next_revoked if self._checks else self._revoked
+
+    @property
     def timers(self) -> int:
         return (self._timer is not None) + (self._loss_timer is not None)
 

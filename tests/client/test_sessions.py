@@ -12,7 +12,7 @@ import pytest
 from cluster.client import AsyncLease
 from cluster.limits import CLOCK_DRIFT
 from cluster.opcodes import Op, Status
-from tests.client.fakeserver import LOST_REPLY, SEVERED_AFTER, Fate, Request
+from tests.client.fakeserver import LOST_REPLY, SEVERED_AFTER, Fate
 from tests.client.support import World, story
 
 pytestmark = pytest.mark.fast
@@ -214,80 +214,6 @@ def test_overload_pushes_back_on_acquires_not_on_renewals__A9() -> None:
         await asyncio.gather(*crowd, return_exceptions=True)
         assert lease.confidence == "held"
         await lease.release()
-
-    story(tell)
-
-
-def revoked_by(world: World, name: str) -> None:
-    assert world.cluster.apply([int(Op.REVOKE), name.encode(), None, False])[1] == 1
-
-
-def test_a_revoked_lease_is_lost_and_the_others_live_on() -> None:
-    async def tell(world: World) -> None:
-        leases = [await held(world, f"job/{n}", 3) for n in range(3)]
-        revoked_by(world, "job/1")
-        # Not even the push arrives: the next renewal's count tells.
-        await world.until(leases[1].lost.is_set, within_s=2)
-        assert [lease.lost.is_set() for lease in leases] == [False, True, False]
-        assert len(world.cluster.of(Op.CHECK)) == 3
-        await world.advance(10)
-        assert [lease.confidence for lease in leases] == ["held", "lost", "held"]
-        assert len(world.cluster.of(Op.CHECK)) == 3
-        # Its release frees the name before its deadline, but it was not the holder's until now.
-        assert await leases[1].release() is False
-        assert await leases[0].release() is True
-        assert await leases[2].release() is True
-
-    story(tell)
-
-
-def test_a_revocation_is_pushed() -> None:
-    async def tell(world: World) -> None:
-        lease = await held(world, "job", 60)
-        world.cluster.conns[0].send([0, [2, b"job", 0, lease.token + 1]])
-        await world.advance(0.1)
-        assert not lease.lost.is_set()
-        world.cluster.conns[0].send([0, [2, b"job", 0, lease.token]])
-        await world.advance(0.1)
-        assert lease.lost.is_set()
-        await lease.release()
-
-    story(tell)
-
-
-def test_a_renewal_does_not_prolong_what_was_revoked_before_it__I8() -> None:
-    async def tell(world: World) -> None:
-        lease = await held(world, "job", 3)
-        believed: list[float] = []
-        revoked_by(world, "job")
-        end = world.now + world.cluster.table.rows(b"job", world.cluster.stamp())[0][4] / 1000
-
-        def slow_checks(request: Request) -> Fate | None:
-            believed.append(world.now + lease.remaining())
-            return Fate(late_s=1.0) if request.code == Op.CHECK else None
-
-        world.cluster.rules.append(slow_checks)
-        await world.until(lease.lost.is_set, within_s=5)
-        assert believed
-        assert max(believed) <= end
-        await lease.release()
-
-    story(tell)
-
-
-def test_an_unanswered_check_keeps_the_old_deadline__I8() -> None:
-    async def tell(world: World) -> None:
-        lease = await held(world, "job", 3)
-        other = await held(world, "other", 3)
-        revoked_by(world, "job")
-        world.cluster.always(Op.CHECK, LOST_REPLY)
-        end = world.now + world.cluster.table.rows(b"job", world.cluster.stamp())[0][4] / 1000
-        while not lease.lost.is_set():
-            assert world.now < end
-            await world.advance(0.01)
-        assert other.lost.is_set() or other.remaining() > 0
-        await lease.release()
-        await other.release()
 
     story(tell)
 

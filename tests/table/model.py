@@ -299,6 +299,8 @@ class Model(RecordRules, CandidateRules):
         if not force:
             chosen = [lease for lease in chosen if not lease.dead and not lease.revoked]
         for lease in chosen:
+            if lease.session:
+                self.sessions[lease.session].revoked_count += 1
             if force:
                 self.remove(lease, FREED)
             else:
@@ -306,8 +308,6 @@ class Model(RecordRules, CandidateRules):
         return [OK, len(chosen)]
 
     def mark(self, lease: Lease) -> None:
-        if lease.session:
-            self.sessions[lease.session].revoked_count += 1
         lease.deadline, lease.session, lease.revoked = self.ends(lease), 0, True
         self.tell(MARKED, lease)
 

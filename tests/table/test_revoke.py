@@ -104,6 +104,17 @@ def test_force_frees_at_once(talk: Talk) -> None:
     assert talk.one(acquire(b"job", 9))[0] == OK
 
 
+def test_what_force_frees_counts_for_its_session_so_that_its_holder_learns_of_it__I8(talk: Talk) -> None:
+    _, session, _ = talk.one(session_open(1_000))
+    talk.all(acquire(b"a", 1, session=session), acquire(b"b", 1, session=session), acquire(b"c", 1))
+    talk.one(revoke(b"a", force=True))
+    talk.one(revoke(b"c", force=True))
+    assert talk.one(session_renew(session)) == [OK, 1_000, 1]
+    talk.one(revoke(b"b"))
+    talk.one(revoke(b"b", force=True))
+    assert talk.one(session_renew(session)) == [OK, 1_000, 2]
+
+
 def test_a_mark_passes_over_dead_occupants(talk: Talk) -> None:
     talk.one(acquire(b"job", 1, min_ms=1_000))
     talk.one(release(b"job", 1, 1))

@@ -89,7 +89,11 @@ cdef void mark_revoked(Table *t, uint32_t ref) noexcept nogil:
 
 
 cdef void free_by_force(Table *t, const Text *name, uint32_t ref) noexcept nogil:
-    emit(t, EVENT_FREED, lease_at(&t.arena, ref), 0)
+    """Its holder may not have been told, and goes on by its session: the session's count tells it."""
+    cdef const Lease *l = lease_at(&t.arena, ref)
+    if l.session:
+        session_at(&t.arena, l.session).revoked += 1
+    emit(t, EVENT_FREED, l, 0)
     remove_lease(t, find_name(t, name), ref)
 
 
