@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from cluster.address import Address
@@ -279,7 +280,7 @@ class AcceptorHandshake:
     Attributes:
         done: the handshake is over and this side may send.
         spoke_last: as for the dialer.
-        other: what the dialer says of itself; claimed until ``done``.
+        other: what the dialer says of itself; claimed until ``done``, and until then without ``info``.
         channel: as for the dialer.
     """
 
@@ -301,6 +302,7 @@ class AcceptorHandshake:
         self._accept = accept
         self._welcome = welcome
         self._shared = b""
+        self._info = b""
         self._awaits_commit = False
         self.other: Hello | None = None
         self.spoke_last = False
@@ -337,7 +339,9 @@ class AcceptorHandshake:
         if not self._secrets.named(role):
             raise Refused("role-closed", f"node {self._own.node_id} has no secret for the role {role}, and lets nobody in under it")
         self._secret = self._secrets.of_role(role)
-        self.other = Hello(role, node_id, incarnation, cluster_id, info)
+        self.other = Hello(role, node_id, incarnation, cluster_id)
+        # As bytes while it is a stranger's: made of many small objects it takes sixty times as much. A client's is not kept at all.
+        self._info = pack(info if role == "peer" else {})
         self._shared = transcript(message, self._fields, self.channel)
         self._fields[4] = prove(self._secret, _ACCEPTOR_LABEL, self._shared)
         return pack(self._fields)
@@ -352,6 +356,7 @@ class AcceptorHandshake:
             raise Refused("dialer-lacks-secret", f"node {self._own.node_id} has a secret, and {other.node_id} has none")
         if not hmac.compare_digest(mac, prove(self._secret, _DIALER_LABEL, self._shared)):
             raise Refused("secret", _differ(other, self._own.node_id))
+        self.other = other = replace(other, info=unpack(self._info))
         self._check_certificate(other)
         _check_cluster(self._own.cluster_id, other.cluster_id)
         refused = self._accept(other)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import socket
+import tracemalloc
 
 import pytest
 
@@ -14,6 +15,9 @@ from cluster.codec import frame, pack, unpack
 from cluster.env import RealEnv
 from cluster.limits import HANDSHAKE_MAX_BYTES
 from cluster.net.complaints import DIFFERENT_MAX, REPEAT_S, Complaints
+from cluster.net.handshake import NONCE_BYTES, AcceptorHandshake, DialerHandshake
+from cluster.ports import Hello, Welcome
+from cluster.secrets import Secrets
 from tests.net.support import Node, Raw, addresses, mesh, run, until
 from tests.net.test_clients import opened
 
@@ -44,6 +48,31 @@ HOSTILE = {
     "another version": frame(pack(["tenure", 99])),
     "two hellos": frame(pack(["tenure", 1, "client", b"", "x", b"I" * 16, b"N" * 32, {}])) * 2,
 }
+
+
+@pytest.mark.parametrize("role", ["client", "peer"])
+def test_what_a_stranger_says_of_itself_takes_little_more_than_its_bytes(role: str) -> None:
+    own = Hello("peer", "10.0.0.2:7101", b"N" * 16)
+    told: list[Hello] = []
+
+    def accepting() -> AcceptorHandshake:
+        welcome = Welcome(own.node_id, b"", 0, "")
+        return AcceptorHandshake(own, Secrets.of(b"s" * 16), bytes(NONCE_BYTES), told.append, lambda hello: welcome)
+
+    waiting = [accepting() for _ in range(10)]
+    hello = Hello(role, "10.0.0.1:7101", b"I" * 16, info={"peers": [[] for _ in range(11_000)]})
+    payload = pack(["tenure", 1, role, b"", hello.node_id, hello.incarnation, b"n" * NONCE_BYTES, dict(hello.info)])
+    tracemalloc.start()
+    try:
+        for handshake in waiting:
+            handshake.receive(payload)
+        assert tracemalloc.get_traced_memory()[0] < len(waiting) * 4 * HANDSHAKE_MAX_BYTES
+    finally:
+        tracemalloc.stop()
+    dialer, acceptor = DialerHandshake(hello, b"s" * 16, b"n" * NONCE_BYTES), accepting()
+    acceptor.receive(dialer.receive(acceptor.receive(dialer.start()) or b"") or b"")
+    # Of a client nothing is kept; of a peer all, once it has proven itself.
+    assert [each.info for each in told] == [hello.info if role == "peer" else {}]
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["uvloop", "asyncio"])
