@@ -58,6 +58,8 @@ SCHEDULE_JITTER_MAX_MS: Final = 24 * 3600 * 1000
 REQUESTS_QUEUED_MAX: Final = 262_144
 WAITERS_MAX: Final = 100_000
 WAITERS_MAX_BYTES: Final = 64 << 20
+# Acquisitions that will be refused because others wait, once what is under way is decided.
+REFUSALS_QUEUED_MAX_BYTES: Final = 16 << 20
 OUTPUT_BUFFER_MAX_BYTES: Final = 16 << 20
 PEER_OUTPUT_BUFFER_MAX_BYTES: Final = 64 << 20
 BATCH_MAX_OPS: Final = 10_000

@@ -194,12 +194,13 @@ class Control:
             return self._queue_page(session, rid, operation)
         name, consistent = operation[1], operation[2]
         if consistent:
-            self._after_log(session.number, rid, lambda: self._state(name))
+            self._after_log(session.number, rid, lambda: self._queue_page(session, rid, operation))
             return None
         return self._state(name)
 
     def _queue_page(self, session: Session, rid: int, operation: list[Any]) -> bytes | None:
-        """A page costs a look at every lease: one in a turn of the loop, so that many at once do not keep the node from its other work."""
+        """A page costs a look at every lease, the state of a name one at each of its holders: one in a turn of the loop, so that many
+        at once do not keep the node from its other work."""
         if len(self._pages) >= PAGES_QUEUED_MAX:
             return answers.overloaded("PAGES_QUEUED_MAX")
         self._pages.append((session, rid, operation))
@@ -219,6 +220,8 @@ class Control:
     def _page(self, operation: list[Any]) -> bytes:
         if not self._host.batcher.serving:
             return answers.not_leader(self._host.log.leader, 0)
+        if operation[0] == Op.STATE:
+            return self._state(operation[1])
         _, prefix, after_name, after_slot, limit = operation
         now_ms = self._host.keeper.stamp()
         after_slot, limit = min(after_slot, MAX_LEADERS_MAX), min(max(limit, 1), LEASES_PAGE_MAX)
@@ -229,14 +232,19 @@ class Control:
         now_ms = self._host.keeper.stamp()
         return pack([int(Status.OK), now_ms, self._host.table.rows(name, now_ms), self._waiting.length(name)])
 
-    def _after_log(self, number: int, rid: int, read: Callable[[], bytes]) -> None:
+    def _after_log(self, number: int, rid: int, read: Callable[[], bytes | None]) -> None:
         """Answer with ``read`` once an entry proposed after the request is applied: what was acknowledged before the request is seen."""
 
         def answered(answer: bytes) -> None:
             ok = answer == answers.OK and self._host.batcher.serving
-            self._reply(number, rid, read() if ok else answer)
+            said = read() if ok else answer
+            if said is not None:
+                self._reply(number, rid, said)
 
-        self._host.batcher.submit(_TICK, answered)
+        if self._host.batcher.intake.takes(False):
+            self._host.batcher.submit(_TICK, answered)
+        else:
+            self._reply(number, rid, answers.overloaded("REQUESTS_QUEUED_MAX"))
 
     def _reply(self, number: int, rid: int, answer: bytes) -> None:
         self._host.sessions.write(number, answers.reply(rid, answer))

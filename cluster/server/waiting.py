@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cluster.codec import pack, unpack
-from cluster.limits import MAX_LEADERS_MAX, WAITER_UNHEARD_S, WAITERS_MAX, WAITERS_MAX_BYTES
+from cluster.limits import MAX_LEADERS_MAX, REFUSALS_QUEUED_MAX_BYTES, WAITER_UNHEARD_S, WAITERS_MAX, WAITERS_MAX_BYTES
 from cluster.opcodes import Op, Status
 from cluster.ports import Env
 from cluster.server import answers
@@ -35,6 +35,7 @@ class WaitingDesk:
         self._queues = WaitQueues(env, self, host.batcher.intake.waited)
         # Acquisitions of waiters that are proposed and not answered, whether their connection is still there or not.
         self._under_way: Counter[bytes] = Counter()
+        self._undecided_bytes = 0
 
     @property
     def count(self) -> int:
@@ -63,9 +64,7 @@ class WaitingDesk:
             return answers.bad_request("names are given twice")
         if self.holds(acq_id, names):
             # Granted before, and the reply was lost. All who stand in line wait for this very lease, so it must not stand behind them.
-            number = session.number
-            self._host.batcher.submit(pack(inner), lambda answer: self._reply(number, rid, answer))
-            return None
+            return self._regrant(session.number, rid, pack(inner))
         if self._queues.count >= WAITERS_MAX:
             return answers.overloaded("WAITERS_MAX")
         if self._queues.weight >= WAITERS_MAX_BYTES:
@@ -83,6 +82,14 @@ class WaitingDesk:
         if overloaded is not None:
             self._queues.remove(waiter)
         return overloaded
+
+    def _regrant(self, number: int, rid: int, operation: bytes) -> bytes | None:
+        """Have the log answer an acquisition that holds already."""
+        batcher = self._host.batcher
+        if not batcher.intake.takes(False):
+            return answers.overloaded("REQUESTS_QUEUED_MAX")
+        batcher.submit(operation, lambda answer: self._reply(number, rid, answer))
+        return None
 
     def _overtaken(self, waiter: Waiter) -> None:
         """What was under way when it arrived is decided. If that was an older copy of it, from a connection that is gone, and was granted,
@@ -161,22 +168,32 @@ class WaitingDesk:
     def turn_away(self, number: int, rid: int, acq_id: bytes, names: Sequence[bytes], operation: bytes) -> bytes | None:
         """Refuse an acquisition without asking the log, but not before every older copy of it that is under way, from a connection that is
         gone, has been decided: whoever is refused asks no more, and what that copy was granted would be held by nobody."""
-        batcher = self._host.batcher
+        size = len(operation)
+        if self._undecided_bytes + size > REFUSALS_QUEUED_MAX_BYTES:
+            return answers.overloaded("REFUSALS_QUEUED_MAX_BYTES")
+        self._undecided_bytes += size
 
         def decide() -> None:
-            answer = None
-            if not batcher.serving:
-                answer = answers.not_leader(self._host.log.leader, 0)
-            elif acq_id in self._under_way:
-                answer = self._later(decide)
-            elif self.holds(acq_id, names):
-                batcher.submit(operation, lambda granted: self._reply(number, rid, granted))
-            else:
-                answer = self._stand_back(next((name for name in names if self._queues.length(name)), names[0]))
+            if acq_id in self._under_way and self._host.batcher.serving and self._host.batcher.after_flight(decide):
+                return
+            self._undecided_bytes -= size
+            answer = self._decided(number, rid, acq_id, names, operation)
             if answer is not None:
                 self._reply(number, rid, answer)
 
-        return self._later(decide)
+        overloaded = self._later(decide)
+        if overloaded is not None:
+            self._undecided_bytes -= size
+        return overloaded
+
+    def _decided(self, number: int, rid: int, acq_id: bytes, names: Sequence[bytes], operation: bytes) -> bytes | None:
+        if not self._host.batcher.serving:
+            return answers.not_leader(self._host.log.leader, 0)
+        if acq_id in self._under_way:
+            return answers.overloaded("REQUESTS_QUEUED_MAX")
+        if self.holds(acq_id, names):
+            return self._regrant(number, rid, operation)
+        return self._stand_back(next((name for name in names if self._queues.length(name)), names[0]))
 
     def holds(self, acq_id: bytes, names: Sequence[bytes]) -> bool:
         now_ms = self._host.keeper.stamp()

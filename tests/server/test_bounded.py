@@ -1,0 +1,85 @@
+"""What a client asks for again and again while the log stands still, or all at once, is bounded in bytes and in time.
+
+Knows: a node of one process, client frames. Must not know: how the server is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from cluster.local import LocalNode
+from cluster.opcodes import Op, Status
+from tests.server.test_asking_again import hold_back, on_a_node, turns
+from tests.server.test_hostile_requests import Talker, acquire
+
+pytestmark = pytest.mark.fast
+
+
+async def until(done: Callable[[], bool]) -> None:
+    for _ in range(10_000):
+        if done():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it does not come about")
+
+
+def test_states_of_a_name_with_many_holders_are_read_one_a_turn__G5() -> None:
+    async def story(node: LocalNode) -> None:
+        greedy, other = [await Talker().open(node, who * 16) for who in (b"G", b"O")]
+        greedy.send(*[acquire(b"h%015d" % number, max_leaders=300, metadata=bytes(4000)) for number in range(300)])
+        await turns()
+        numbers = greedy.send(*[[int(Op.STATE), b"job", True]] * 100)
+        assert (await other.ask(acquire(b"o" * 16, name=b"other")))[0] == Status.OK
+        assert sum(number in greedy.answers for number in numbers) < 20, "served before all the states"
+        await until(lambda: bool(greedy.ended) or all(number in greedy.answers for number in numbers))
+        assert not greedy.ended, "so many in one turn that they filled its output"
+        assert {len(greedy.answers[number][2]) for number in numbers} == {300}
+
+    on_a_node(story)
+
+
+@pytest.mark.parametrize("ask", ["wait", "state"])
+def test_what_waits_for_the_log_is_bounded__G5(monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
+    monkeypatch.setattr("cluster.server.batcher.REQUESTS_QUEUED_MAX", 50)
+
+    async def story(node: LocalNode) -> None:
+        greedy = await Talker().open(node, b"G" * 16)
+        assert (await greedy.ask(acquire(b"g" * 16)))[0] == Status.OK
+        go_on = hold_back(node, monkeypatch)
+        operation = [int(Op.STATE), b"job", True] if ask == "state" else [int(Op.WAIT), 1000, acquire(b"g" * 16)]
+        numbers = greedy.send(*[operation] * 300)
+        await until(lambda: any(number in greedy.answers for number in numbers))
+        refused = [greedy.answers[number] for number in numbers if number in greedy.answers]
+        assert refused == [[int(Status.OVERLOADED), "REQUESTS_QUEUED_MAX"]] * len(refused)
+        while not all(number in greedy.answers for number in numbers):
+            assert node.server.batcher.intake.queued <= 100
+            go_on()
+            await turns()
+        assert {greedy.answers[number][0] for number in numbers} == {Status.OK, Status.OVERLOADED}
+
+    on_a_node(story)
+
+
+def test_who_will_be_refused_is_bounded_in_bytes__G5(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.server.waiting.REFUSALS_QUEUED_MAX_BYTES", 100_000)
+
+    async def story(node: LocalNode) -> None:
+        holder, crowd = await Talker().open(node, b"h" * 16), await Talker().open(node, b"c" * 16)
+        assert (await holder.ask(acquire(b"h" * 16)))[0] == Status.OK
+        holder.send([int(Op.WAIT), 60_000, acquire(b"w" * 16)])
+        await turns()
+        go_on = hold_back(node, monkeypatch)
+        holder.send(acquire(b"o" * 16, name=b"other"))
+        numbers = crowd.send(*[acquire(b"c%015d" % number, metadata=bytes(4000)) for number in range(30)])
+        await until(lambda: numbers[-1] in crowd.answers)
+        go_on()
+        await until(lambda: all(number in crowd.answers for number in numbers))
+        refused = [crowd.answers[number] for number in numbers if crowd.answers[number][0] != Status.HELD]
+        assert refused == [[int(Status.OVERLOADED), "REFUSALS_QUEUED_MAX_BYTES"]] * len(refused)
+        assert 0 < len(refused) < 30
+        assert node.server.control._waiting._undecided_bytes == 0
+
+    on_a_node(story)
