@@ -107,7 +107,7 @@ class Configuration(Core):
         while len(self._lists) > 1 and self._lists[1].index <= index:
             del self._lists[0]
         me = self._config.node_id
-        if me in self._lists[0].names and me not in before.names:
+        if me in self._lists[0].names and me not in before.names and self._lists[0].index > self._meta.member_since:
             # After a restart it would not know, before a leader says so, that this was committed.
             self._meta.save(member_since=self._lists[0].index)
         self._use_members()
@@ -122,6 +122,8 @@ class Configuration(Core):
 
     def _mind_removal(self, before: Members) -> None:
         me = self._config.node_id
+        if self._lists[0].index <= self._meta.member_since:
+            return  # After a restart the log is applied from its begin: this is how an earlier incarnation left.
         if self._is_member() and me in before.names and not any(me in each.names for each in self._lists):
             self._removed(f"its members are {', '.join(self._lists[-1].names)}")
 

@@ -46,7 +46,7 @@ class Membership(Leading, Following):
         Blank: it knows no term and no entry, so it has promised nothing. A node that has formed a group says so until its first election.
         ``peers`` are the members as it knows them, or was told as long as it has not joined; ``member_since``: index and
         term of the entry by which it became one the last time, as its log has it; ``[-1, 0]``: none. A term of 0 stands for what it has
-        applied: then it was a member at that index for certain.
+        applied: then it was a member at that index for certain. A term of -1: it joined at that index, and has no such entry since.
         """
         return {
             "blank": self._is_blank(),
@@ -64,8 +64,9 @@ class Membership(Leading, Following):
         for at, each in enumerate(self._lists):
             if me in each.names and (at == 0 or me not in self._lists[at - 1].names):
                 begin = at
-        if begin < 0:
-            return -1, 0
+        if begin < 0 or self._lists[begin].index < self._meta.member_since:
+            # No list of this log names this incarnation: it may have missed one since it joined.
+            return (self._meta.member_since, -1) if self._meta.member_since else (-1, 0)
         index = self._lists[begin].index
         applied = not begin or index <= self._meta.member_since
         return index, 0 if applied else self._log[index - self._first][2]
@@ -168,7 +169,8 @@ class Membership(Leading, Following):
             lists = [each for each in self._lists if each.index]
             # An earlier incarnation may have voted in this very term.
             # The members are kept without incarnations: these say who formed the group together, and this node was not among them.
-            self._meta.save(joined=True, no_vote_through=term, formed=dict.fromkeys(lists[0].names, b""))
+            formed = dict.fromkeys(lists[0].names, b"")
+            self._meta.save(joined=True, no_vote_through=term, formed=formed, member_since=index)
             self._member, self._admission, self._lists = True, None, lists
             logger.info("raft.joined node=%s term=%d index=%d", self._config.node_id, term, index)
             self._use_members()
@@ -258,8 +260,11 @@ class Membership(Leading, Following):
             return False
         if term == 0:
             return True
-        # It may be an entry that was never committed.
-        return self._log[index - self._first][2] == term if index >= self._first else doubted
+        if index < self._first:
+            return doubted
+        # It may be an entry that was never committed; and its log may lack one that was.
+        named = any(other.node_id in each.names for each in self._lists_in_log(index) if each.index <= self._SyncObj__raftLastApplied)
+        return named or self._log[index - self._first][2] == term
 
     def _see_off(self, name: str) -> None:
         peer = self._peers.get(name)

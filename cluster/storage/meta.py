@@ -51,7 +51,8 @@ class Meta:
         formed: node id -> incarnation, as the group was formed.
         joined: whether this node had caught up with a group.
         no_vote_through: it does not vote in terms up to this one.
-        member_since: index of an entry that named it a member, and that it has applied; 0: none since it joined.
+        member_since: index of an entry that named it a member, and that it has applied; before there is one, of the mark with which this
+            incarnation joined. 0: none.
         on_error: called, besides raising, with the error of a save that failed.
     """
 

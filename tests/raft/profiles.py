@@ -73,6 +73,10 @@ PROFILES = {
     "members": Profile(spares=3, changes=1.5),
     "members1": Profile(nodes=1, spares=4, changes=2.0, crashes=0.15, durability="fsync", power=True),
     "stormmembers": replace(STORM, spares=3, changes=3.0),
+    "pairs": Profile(
+        nodes=2, spares=2, changes=6.0, duration_s=10.0, proposals=10.0, crashes=0.8, mid_crashes=0.5, durability="fsync", power=True,
+        disk_s=0.03,
+    ),
     "memberswipe": Profile(nodes=4, spares=2, changes=1.0, wipes=0.3, crashes=0.1, durability="fsync", power=True),
     "echo": replace(STORM, echoes=0.2, delay_s=0.002),
     "echo5": replace(STORM, nodes=5, echoes=0.2),

@@ -112,6 +112,26 @@ def test_nor_where_the_log_does_not_say_any_more_which_addition_it_was() -> None
     assert asked.kind == "refused"
 
 
+def test_nor_if_it_never_had_the_entry_with_its_addition() -> None:
+    w = World("ABC")
+    w.form("A")
+    asked = ready(w, "A", "D", "ABC", "BC")
+    w.kill("D")
+    exchange(w, "A", "BC")
+    assert asked.kind == "done"
+    change(w, "A", "remove", "D")
+    exchange(w, "A", "BC")
+    w.restart("D")
+    assert members(w, "D") == "ABC"
+    asked = change(w, "A", "add", "D")
+    assert w.let_in("A", "D")
+    w.link("D", "A")
+    exchange(w, "A", "BCD")
+    assert asked.kind == "refused"
+    assert "D has the data of the member that was removed" in asked[0].text
+    assert not w["D"].fatal
+
+
 def test_a_node_that_had_applied_its_addition_is_told_whatever_is_left_of_the_log() -> None:
     w = World("ABC", tail_bytes=0)
     w.form("A")
@@ -147,6 +167,47 @@ def test_a_node_whose_addition_came_to_nothing_is_not_told_that_it_was_removed()
     exchange(w, "B", "CD")
     assert members(w, "D") == "ABCD"
     assert not w["D"].fatal
+
+
+def test_how_an_earlier_incarnation_left_stops_nobody_whose_addition_came_to_nothing() -> None:
+    """D was added and removed, comes back empty, and its addition is lost. It starts again, and so applies its log from the begin."""
+    w = grown()
+    ready(w, "A", "D", "ABC", "BC")
+    exchange(w, "A", "BCD")
+    change(w, "A", "remove", "D")
+    exchange(w, "A", "BCD")
+    w.kill("D")
+    w.wipe("D")
+    w["D"].fatal.clear()
+    w.restart("D")
+    asked = change(w, "A", "add", "D", b"again")
+    assert w.let_in("A", "D")
+    w.link("A", "D")
+    for _ in range(30):
+        w.tick("A")
+        for name in "BCD":
+            if members(w, "A") != "ABCD":
+                w.flow("A", name)
+                w.work(name)
+                w.flow(name, "A")
+    for name in "BC":
+        w.isolate(name, ["A"])
+    w.flow("A", "D")
+    w.work("D")
+    assert members(w, "D") == "ABCD"
+    assert asked.kind != "done"
+    w.kill("A")
+    w.kill("D")
+    w.elect("B", "C")
+    exchange(w, "B", "C")
+    w.restart("D")
+    assert members(w, "D") == "ABCD", "it has the entry that came to nothing"
+    asked = change(w, "B", "add", "D", b"another")
+    assert w.let_in("D", "B")
+    w.link("D", "B")
+    exchange(w, "B", "CD", 12)
+    assert not w["D"].fatal
+    assert asked.kind == "done"
 
 
 def test_a_removed_node_with_its_old_directory_stays_out() -> None:
