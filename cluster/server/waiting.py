@@ -187,6 +187,9 @@ class WaitingDesk:
         return overloaded
 
     def _decided(self, number: int, rid: int, acq_id: bytes, names: Sequence[bytes], operation: bytes) -> bytes | None:
+        if self._host.sessions.get(number) is None:
+            # Its client has come again since, and may have given up what it holds: this copy must not take it back.
+            return None
         if not self._host.batcher.serving:
             return answers.not_leader(self._host.log.leader, 0)
         if acq_id in self._under_way:

@@ -245,6 +245,39 @@ def test_who_asks_again_when_its_older_copy_came_to_nothing_is_refused_then(monk
     on_a_node(story)
 
 
+@pytest.mark.parametrize("then_waits", [True, False])
+def test_what_its_connection_has_left_behind_does_not_take_back_what_its_client_gave_up__C5(
+    monkeypatch: pytest.MonkeyPatch, then_waits: bool
+) -> None:
+    """Else the name would be granted to who has given it up, and be held by nobody, with a session for as long as its process lives."""
+
+    async def story(node: LocalNode) -> None:
+        commit = hold_back(node, monkeypatch)
+        mine, others = b"m" * 16, b"o" * 16
+        first = await Client(node, b"A" * 16).open()
+        first.acquire(mine)
+        await turns()
+        other = await Client(node, b"B" * 16).open()
+        waiting = other.wait(others)
+        await turns()
+        first.close()
+        await turns()
+        again = await Client(node, b"A" * 16).open()
+        again.wait(mine) if then_waits else again.acquire(mine)
+        await turns()
+        again.close()
+        await turns()
+        last = await Client(node, b"A" * 16).open()
+        last._ask([int(Op.ABANDON), mine, NAME])
+        await turns()
+        for _ in range(6):
+            commit()
+            await turns()
+        assert (await other.answer(waiting))[0] == Status.OK
+
+    on_a_node(story)
+
+
 def test_who_is_refused_while_nothing_is_under_way_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(node: LocalNode) -> None:
         holder = await Client(node, b"H" * 16).open()
