@@ -98,7 +98,7 @@ async def storm(world: World, envs: list[VirtualEnv], rng: random.Random, until:
     cluster.rules.append(weather)
     while world.now < until:
         await world.advance(rng.uniform(0.1, 1.5))
-        fault = rng.randrange(6)
+        fault = rng.randrange(7)
         if fault == 0 and cluster.conns:
             rng.choice(cluster.conns).sever()
         elif fault == 1:
@@ -108,6 +108,9 @@ async def storm(world: World, envs: list[VirtualEnv], rng: random.Random, until:
             cluster.silent = {rng.choice(cluster.addresses)} if rng.random() < 0.5 else set()
         elif fault == 3:
             rng.choice(envs).jump(rng.uniform(0, 2))
+        elif fault == 5:
+            # No push tells its holder.
+            cluster.apply([int(Op.REVOKE), rng.choice(NAMES).encode(), None, False])
         if fault == 4 or not cluster.leader:
             await world.advance(rng.uniform(0, 1.0))
             cluster.lead(rng.choice(sorted(cluster.up)), push=rng.random() < 0.8)
