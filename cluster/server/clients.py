@@ -16,9 +16,8 @@ from cluster._wire import FrameReader, Intake, WireError
 from cluster.budget import SMALL_BYTES, Budget
 from cluster.limits import CLIENTS_INPUT_MAX_BYTES, FRAME_MAX_BYTES, INPUT_BUFFER_MAX_BYTES
 from cluster.ports import Connection, Env
+from cluster.server.turns import Turns
 
-# For how long the requests of one client that do not take the hot path may keep the loop from everything else.
-SLICE_S: Final = 0.002
 # What a frame takes that waits for its turn, beside its bytes.
 FRAME_COST_BYTES: Final = 64
 
@@ -40,20 +39,21 @@ class Session:
         "_backlog",
         "_backlog_bytes",
         "_budget",
-        "_env",
         "_noted",
         "_on_frame",
+        "_turns",
         "_unread",
         "_unread_bytes",
         "connection",
         "heard_rid",
         "number",
+        "queued",
         "reader",
     )
 
     def __init__(
         self,
-        env: Env,
+        turns: Turns,
         connection: Connection,
         intake: Intake,
         on_frame: Callable[[Session, bytes], None],
@@ -64,7 +64,8 @@ class Session:
         self.connection = connection
         self.reader = FrameReader(intake, self.number, FRAME_MAX_BYTES)
         self.heard_rid = 0
-        self._env = env
+        self.queued = False
+        self._turns = turns
         self._on_frame = on_frame
         self._after_read = after_read
         self._budget = budget
@@ -104,7 +105,7 @@ class Session:
             return
         self._feed(data)
         if self._backlog:
-            self._work()
+            self._turns.serve(self)
 
     def _feed(self, data: bytes) -> None:
         try:
@@ -116,27 +117,22 @@ class Session:
         self._backlog_bytes += sum(map(len, frames)) + FRAME_COST_BYTES * len(frames)
         self._after_read()
 
-    def _work(self) -> None:
-        """Answer what was read, for a while; the rest is for the next turn of the loop, so that the node stays among its peers."""
-        backlog, unread, clock = self._backlog, self._unread, self._env.clock
-        until = clock() + SLICE_S
-        while backlog or unread:
-            if self.connection.reason is not None:
-                # An answer to what came before was one too many, or the client is gone: nobody reads the others.
-                self._drop()
-                return
-            if backlog:
-                frame = backlog.popleft()
-                self._backlog_bytes -= len(frame) + FRAME_COST_BYTES
-                self._on_frame(self, frame)
-            else:
-                # One piece at a time: small frames take many times their bytes once they are apart.
-                data = unread.popleft()
-                self._unread_bytes -= len(data)
-                self._feed(data)
-            if clock() >= until:
-                self._env.call_soon(self._work)
-                return
+    def step(self) -> bool:
+        """Answer what was read, one frame at a time; see ``turns``."""
+        backlog, unread = self._backlog, self._unread
+        if self.connection.reason is not None:
+            # An answer to what came before was one too many, or the client is gone: nobody reads the others.
+            self._drop()
+        elif backlog:
+            frame = backlog.popleft()
+            self._backlog_bytes -= len(frame) + FRAME_COST_BYTES
+            self._on_frame(self, frame)
+        elif unread:
+            # One piece at a time: small frames take many times their bytes once they are apart.
+            data = unread.popleft()
+            self._unread_bytes -= len(data)
+            self._feed(data)
+        return bool(backlog or unread)
 
 
 class Sessions:
@@ -145,7 +141,7 @@ class Sessions:
     def __init__(
         self, env: Env, intake: Intake, on_frame: Callable[[Session, bytes], None], after_read: Callable[[], None]
     ) -> None:
-        self._env = env
+        self._turns = Turns(env)
         self._intake = intake
         self._on_frame = on_frame
         self._after_read = after_read
@@ -164,7 +160,7 @@ class Sessions:
         if older is not None:
             self._gone(older)
             older.connection.close("replaced by a newer connection of the same client")
-        session = Session(self._env, connection, self._intake, self._on_frame, self._after_read, self._budget)
+        session = Session(self._turns, connection, self._intake, self._on_frame, self._after_read, self._budget)
         self._by_number[session.number] = session
         self._by_client[client] = session
         connection.on_closed = lambda reason: self._closed(session, reason)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,34 @@ def test_states_of_a_name_with_many_holders_are_read_one_a_turn__G5() -> None:
         await until(lambda: bool(greedy.ended) or all(number in greedy.answers for number in numbers))
         assert not greedy.ended, "so many in one turn that they filled its output"
         assert {len(greedy.answers[number][2]) for number in numbers} == {300}
+
+    on_a_node(story)
+
+
+def test_all_clients_together_have_one_slice_of_a_turn_and_are_served_round_robin__G5(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One request a turn, however fast the machine is.
+    monkeypatch.setattr("cluster.server.turns.SLICE_S", 0.0)
+
+    async def story(node: LocalNode) -> None:
+        asked = 0
+        status = node.server.status
+
+        def counted() -> dict[str, Any]:
+            nonlocal asked
+            asked += 1
+            return status()
+
+        monkeypatch.setattr(node.server, "status", counted)
+        crowd = [await Talker().open(node, b"c%015d" % number) for number in range(30)]
+        for talker in crowd:
+            talker.send(*[[int(Op.STATUS)]] * 3)
+        while asked < 90:
+            before = asked
+            await asyncio.sleep(0)
+            assert asked - before <= 2
+            told = [len(talker.answers) for talker in crowd]
+            assert max(told) - min(told) <= 2, "nobody waits while another is served again and again"
+        await until(lambda: all(len(talker.answers) == 3 for talker in crowd))
 
     on_a_node(story)
 
