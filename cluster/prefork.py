@@ -220,7 +220,8 @@ def join_or_connect(
         timeout: seconds, 0.001 to 1 day: the coordinator's default.
         ready_timeout: seconds, 0.001 to 1 day: how long to wait until a raft leader is known.
 
-    The others are those of ``join``. ``ephemeral`` with ``single`` loses all leases when the node's process ends.
+    The others are those of ``join``. ``ephemeral`` with ``single`` loses all leases when the node's process ends, and the next one grants
+    at once what other processes believe they hold.
 
     Returns:
         A coordinator. Closing it stops the node too, if it is here; then another process takes over.
