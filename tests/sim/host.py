@@ -9,6 +9,7 @@ import asyncio
 import collections
 import random
 from collections.abc import Callable, Coroutine
+from math import inf
 from typing import Any
 
 from cluster.address import Address
@@ -48,6 +49,7 @@ class Host:
         self.life = 0
         self.paused = False
         self.pauses = 0
+        self._resumed_at = -inf
         self.rate = 1.0
         self.wall_offset_s = 0.0
         self._clock_base = (0.0, self.rng.uniform(10, 10_000))
@@ -86,6 +88,11 @@ class Host:
         else:
             fn(*args)
 
+    @property
+    def runs(self) -> bool:
+        """Whether what it had to do by now is done: it is not paused, and was not until this very moment."""
+        return not self.paused and self.loop.time() > self._resumed_at
+
     def pause(self) -> None:
         self.paused = True
         self.pauses += 1
@@ -93,6 +100,7 @@ class Host:
 
     def resume(self) -> None:
         self.paused = False
+        self._resumed_at = self.loop.time()
         self._awake.set()
         parked, self._parked = self._parked, []
         for life, fn, args in parked:

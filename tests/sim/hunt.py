@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from tests.sim import crew, mutants, mutants_candidates, mutants_raft, mutants_records
+from tests.sim import crew, mutants, mutants_candidates, mutants_electors, mutants_raft, mutants_records
 from tests.sim.campaign import SEED_LIMIT_S
 from tests.sim.run import run
 
@@ -22,7 +22,9 @@ ALL: dict[str, mutants.Mutant] = {
     **mutants_raft.MUTANTS,
     **mutants_records.MUTANTS,
     **mutants_candidates.MUTANTS,
+    **mutants_electors.MUTANTS,
 }
+WORK_OF = {**mutants_records.WORK_OF, **dict.fromkeys(mutants_electors.MUTANTS, "electors")}
 
 
 def first_seed(name: str, seeds: int = SEEDS_MAX, first: int = 0) -> tuple[int, str] | None:
@@ -30,7 +32,7 @@ def first_seed(name: str, seeds: int = SEEDS_MAX, first: int = 0) -> tuple[int, 
     for seed in range(first, first + seeds):
         try:
             with ALL[name]():
-                run(seed, work=mutants_records.WORK_OF.get(name, "all"))
+                run(seed, work=WORK_OF.get(name, "all"))
         except Exception as shown:
             return seed, f"{type(shown).__name__}: {shown}".partition("\n")[0]
     return None

@@ -36,6 +36,9 @@ class Believer(Protocol):
     def believes(self, lease: bytes) -> list[tuple[int, int, float]]:
         """(token, slot, seconds left by its own clock) of each lease of this name that it would still act on."""
 
+    def acts(self, lease: bytes) -> list[tuple[int, int]]:
+        """(token, slot) of each of its actions under this name that runs, and was not told that it is over, though its process runs."""
+
 
 class Observer:
     """Checks I1 to I9 on the log, as it is applied. ``clock`` is real time; ``table`` is a fresh one.
@@ -155,6 +158,12 @@ class Observer:
                     raise Violation(
                         f"index {index}: {name!r} slot {slot} is granted to {node_id!r} with token {token}, while {believer.name} "
                         f"believes for {left_s:.4f} s more in token {other} (I8)"
+                    )
+            for other, other_slot in believer.acts(name):
+                if other != token and other_slot == slot:
+                    raise Violation(
+                        f"index {index}: {name!r} slot {slot} is granted to {node_id!r} with token {token}, and the action of "
+                        f"{believer.name} under token {other} was not told (rule 7)"
                     )
 
     # What clients are told.

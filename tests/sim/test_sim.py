@@ -62,6 +62,18 @@ def test_seeds_whose_clients_work_on_records_only__I10(tmp_path: Path) -> None:
     play(0, CHUNK, tmp_path, work="records")
 
 
+@pytest.mark.timeout(300)
+def test_seeds_whose_clients_run_electors_only__I8(tmp_path: Path) -> None:
+    play(0, 2 * CHUNK, tmp_path, SHORT_S, work="electors")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", range(0, LONG_SEEDS // 4, 100))
+def test_many_seeds_whose_clients_run_electors_only__I8(first: int, tmp_path: Path) -> None:
+    play(first, 100, tmp_path, work="electors")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(0, LONG_SEEDS, 100))

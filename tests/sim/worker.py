@@ -23,6 +23,7 @@ from tests.sim.host import Host
 from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
+    from tests.sim.electors import Sitting
     from tests.sim.world import World
 
 TOLD_SLACK_S = 0.5 + CONFIRM_LEAST_S
@@ -42,6 +43,7 @@ class Worker:
         self._engine: Any = self.coordinator._port.engine
         self._asked: dict[Call, float] = {}
         self._granted_until: dict[int, float] = {}
+        self.sittings: list[Sitting] = []
         self._listen()
 
     def believes(self, lease: bytes) -> list[tuple[int, int, float]]:
@@ -50,6 +52,15 @@ class Worker:
             (core.token, core.slot, core.deadline() - now)
             for core in self._engine.leases.values()
             if core.name == lease and not core.reason and not core.given_back and core.deadline() > now
+        ]
+
+    def acts(self, lease: bytes) -> list[tuple[int, int]]:
+        if not self.host.runs:
+            return []
+        return [
+            (each.lease.token, each.lease.slot)
+            for each in self.sittings
+            if each.runs and each.name == lease.decode() and not each.told
         ]
 
     @property

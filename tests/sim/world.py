@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 PORT = 7001
 SETTLE_S = 30.0
+CLOSE_S = 5.0
 
 
 class World:
@@ -144,5 +145,6 @@ class World:
         for task in pending:
             task.cancel()
         if pending:
-            self.loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+            # Who waits for an answer from a process that is gone, as for a release, waits for ever.
+            self.loop.run_until_complete(asyncio.wait(pending, timeout=CLOSE_S))
         self.loop.close()
