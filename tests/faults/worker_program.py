@@ -79,7 +79,7 @@ class Worker:
             if not self._diary.look_at(self._args.me, lease):
                 return
             if self._rng.random() < 0.2:
-                lease.extend(self._rng.choice([None, 2 * lease_s]))
+                self._extend(lease, self._rng.choice([None, 2 * lease_s]))
             self._pause(self._rng.expovariate(1 / 0.02))
 
     def _increment(self, lease: tenure.Lease, store: StoreClient) -> None:
@@ -110,6 +110,12 @@ class Worker:
         grants = [] if lease is None else [[lease.name, lease.slot, lease.token]]
         self._diary.returned(number, "no" if lease is None else "ok", grants=grants)
         return lease
+
+    def _extend(self, lease: tenure.Lease, lease_s: float | None) -> None:
+        number = self._diary.call(self._args.me, "extend", [lease.name], token=lease.token)
+        outcome = lease.extend(lease_s)
+        found = {tenure.Extended: "ok", tenure.NotHeld: "no"}.get(type(outcome), "unknown")
+        self._diary.returned(number, found)
 
     def _release(self, lease: tenure.Lease) -> None:
         number = self._diary.call(self._args.me, "release", [lease.name], token=lease.token, min_lease=False)

@@ -42,6 +42,7 @@ def check(events: Sequence[Record]) -> list[str]:
         guesses = _guesses(calls.values(), name)
         wrong += linear(name, mine, [call for call in reads if call.names[0] == name], guesses, restores)
         wrong += refusals(name, mine, calls.values())
+        wrong += too_late(mine, calls.values())
     return wrong
 
 
@@ -99,6 +100,24 @@ def exclusive(holds: Sequence[Hold]) -> list[str]:
             wrong.append(
                 f"{later.name!r}: tokens {[hold.token for hold in (*beside, later)]} were held at once, where one asked for {limit} (I1)"
             )
+    return wrong
+
+
+def too_late(holds: Sequence[Hold], calls: Iterable[Call]) -> list[str]:
+    """I4: a release or an extension that was asked for when another had been told of the slot changes nothing."""
+    known = {hold.token: hold for hold in holds}
+    wrong = []
+    for call in calls:
+        hold = known.get(call.about.get("token", 0)) if call.op in ("release", "extend") and call.result == "ok" else None
+        if hold is None:
+            continue
+        for later in holds:
+            if later.slot == hold.slot and later.token > hold.token and later.told < call.began:
+                wrong.append(
+                    f"slot {hold.slot} of {hold.name!r}: {call.op} of token {hold.token} at {call.began:.4f} was confirmed, when "
+                    f"{later.process} had been told of token {later.token} at {later.told:.4f} (I4)"
+                )
+                break
     return wrong
 
 

@@ -40,6 +40,9 @@ class Teller(Recorder):
     def release(self, process: str, token: int, result: str = "ok") -> None:
         self.returned(self.call(process, "release", ["job"], token=token), result)
 
+    def extend(self, process: str, token: int, result: str = "ok") -> None:
+        self.returned(self.call(process, "extend", ["job"], token=token), result)
+
     def write(self, process: str, token: int, value: int, *, took: bool = True) -> None:
         about = {"name": "stock", "process": process, "token": token, "value": value, "took": took}
         self.events.append({"at": self._tick(), "kind": "write", **about})
@@ -109,7 +112,18 @@ def increments_one_by_one(t: Teller) -> None:
     t.write("b", 2, 3)
 
 
+def too_late_and_refused(t: Teller) -> None:
+    t.grant("a", 1)
+    waiting = t.asks("b")
+    extension = t.call("a", "extend", ["job"], token=1)
+    t.gets(waiting, 2)
+    t.returned(extension, "ok")
+    t.extend("a", 1, "no")
+    t.release("a", 1, "no")
+
+
 GOOD: list[Story] = [
+    too_late_and_refused,
     one_after_the_other, lost_then_taken, two_slots, unknown_may_hold, refused_by_a_waiter, a_read_beside_a_release,
     told_too_late_and_asked_again, increments_one_by_one,
 ]  # fmt: skip
@@ -130,6 +144,18 @@ def earlier_token_later(t: Teller) -> None:
 def token_of_another_name_reused(t: Teller) -> None:
     t.grant("a", 5, name="other")
     t.grant("b", 5)
+
+
+def released_after_its_successor(t: Teller) -> None:
+    t.grant("a", 1)
+    t.grant("b", 2)
+    t.release("a", 1)
+
+
+def extended_after_its_successor(t: Teller) -> None:
+    t.grant("a", 1)
+    t.grant("b", 2)
+    t.extend("a", 1)
 
 
 def over_the_limit(t: Teller) -> None:
@@ -213,6 +239,8 @@ BAD: dict[Story, str] = {
     two_at_once: "I8",
     earlier_token_later: "I2",
     token_of_another_name_reused: "I2",
+    released_after_its_successor: "I4",
+    extended_after_its_successor: "I4",
     over_the_limit: "I1",
     three_where_one_asked_for_two: "I1",
     slot_beyond_the_limit: "I1",

@@ -15,6 +15,7 @@ import pytest
 from cluster.raft import preferring
 from cluster.raft.adapter import Adapter
 from cluster.raft.backtrack import Backtrack
+from cluster.raft.changing import OwnTermFirst
 from cluster.raft.commit import Poison, SnapCommit
 from cluster.raft.core import Parts
 from cluster.raft.elections import PreVote, Stickiness, Unlisted, VoteId
@@ -157,6 +158,18 @@ class ForgetsItsVote(Adapter):
         super()._SyncObj__setCurrentTerm(term, None)
 
 
+class SeveralAtOnce(Adapter):
+    """Without ``OneAtATime``, and without what stands before it: whoever asked for a change is forgotten as soon as it is appended."""
+
+    def change_members(self, add: bool, node_id: str, request: bytes, settled: Any) -> None:
+        if self._change is not None and self._change.index:
+            self._change = None
+        super().change_members(add, node_id, request, settled)
+
+    def _change_blocked(self) -> bool:
+        return OwnTermFirst._change_blocked(self)
+
+
 BROKEN: list[tuple[Any, str, set[str]]] = [
     (AcksAtOnce, "slowdisk", {"MinorityCommit", "LeaderCompleteness", "AckedLost", "Stuck", "StateMachineSafety", "Stopped"}),
     (CountsItself, "slowdisk", {"LeaderCompleteness", "AckedLost", "StateMachineSafety", "Stopped"}),
@@ -181,6 +194,7 @@ BROKEN: list[tuple[Any, str, set[str]]] = [
     (variant({Poison: TriesForEver}), "failing", {"StateDivergence"}),
     (variant({LateTimers: NeverLate}), "base", {"StoodUnread"}),
     (variant({Unlisted: None}), "pairs", {"Stuck"}),
+    (SeveralAtOnce, "pairs", {"LeaseViolated", "Stuck"}),
     (variant({KeepsMembers: TakesTheListItIsTold}), "members1", {"WronglyRemoved", "LeaderCompleteness", "StateMachineSafety"}),
 ]
 

@@ -55,7 +55,7 @@ async def hold(worker: Worker, lease: Any, arguments: dict[str, Any]) -> None:
         if not worker.look(lease):
             break
         if rng.random() < 0.3:
-            await lease.extend(rng.choice([None, lease_s / 3 + 0.1, lease_s * 2]))
+            await worker.extend(lease, rng.choice([None, lease_s / 3 + 0.1, lease_s * 2]))
     if rng.random() < 0.2:
         # A job that forgot about the time: the lease runs out, or is renewed until this process lets go.
         await asyncio.sleep(lease_s)

@@ -15,6 +15,7 @@ from cluster.client import Coordinator, TcpDoor
 from cluster.client.attempt import CONFIRM_LEAST_S, AcquireCall
 from cluster.client.call import Call
 from cluster.client.errands import AbandonCall, ReleaseCall
+from cluster.client.values import Extended, NotHeld, Unknown
 from cluster.errors import CoordinationError, Indeterminate, LeaseLostError, Unavailable
 from cluster.opcodes import Status
 from cluster.secrets import Secrets
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 TOLD_SLACK_S = 0.5 + CONFIRM_LEAST_S
 """Within its wait, its timeout and this, a caller whose process runs is told something: a late grant may be asked about so long."""
+EXTENDED = {Extended: "ok", NotHeld: "no", Unknown: "unknown"}
 _ENDED = (Status.OK, Status.NOT_HELD)
 
 
@@ -216,6 +218,12 @@ class Worker:
         held: bool = lease.confidence != "lost"
         self.world.history.look(self.name, lease.token, held, lease.remaining())
         return held
+
+    async def extend(self, lease: Any, lease_s: float | None) -> None:
+        history = self.world.history
+        number = history.call(self.name, "extend", [lease.name], token=lease.token)
+        outcome = await lease.extend(lease_s)
+        history.returned(number, EXTENDED[type(outcome)])
 
     async def release(self, lease: Any, arguments: dict[str, Any]) -> None:
         history = self.world.history
