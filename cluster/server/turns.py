@@ -64,9 +64,10 @@ class Turns:
         self._begin()
         while line:
             one = line.popleft()
+            # First: whom an unexpected error meets is not left out for ever.
+            one.queued = False
             if one.step():
+                one.queued = True
                 line.append(one)
-            else:
-                one.queued = False
             if self._env.clock() >= self._until:
                 return
