@@ -254,6 +254,14 @@ def test_an_unknown_durability_is_refused_and_not_taken_for_a_weaker_one() -> No
     assert drive.calls == 0
 
 
+@pytest.mark.parametrize("durability", ["fsync", "process"])
+def test_what_a_power_cut_takes_is_said_at_the_start(durability: Durability, caplog: pytest.LogCaptureFixture) -> None:
+    _, storage = opened(SimDisk(), durability)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == (["storage_durability durability=process survives a killed process, not a power cut"] if durability == "process" else [])
+    storage.close()
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything is allowed to root")
 @pytest.mark.parametrize("mode", [0o000, 0o500])
 def test_a_directory_that_is_closed_to_this_user_is_a_usage_error(tmp_path: Path, env: RealEnv, mode: int) -> None:

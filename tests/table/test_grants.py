@@ -53,6 +53,15 @@ def test_a_lease_is_over_at_its_deadline_and_not_before__I7(talk: Talk) -> None:
     assert talk.kinds() == [EXPIRED, GRANTED]
 
 
+@pytest.mark.parametrize("lease_ms", [100, 3_600_000])
+def test_how_long_a_contender_wants_it_does_not_matter_to_the_holder__B5(talk: Talk, lease_ms: int) -> None:
+    talk.one(acquire(b"job", 1, lease_ms=60_000))
+    talk.pass_time(59_999)
+    assert talk.one(acquire(b"job", 2, lease_ms=lease_ms))[:3] == [HELD, b"node1", 1]
+    talk.pass_time(1)
+    assert talk.one(acquire(b"job", 2, lease_ms=lease_ms)) == [OK, 2, 0, lease_ms, False]
+
+
 def test_asking_again_gives_the_same_lease_and_changes_nothing__I5(talk: Talk) -> None:
     talk.one(acquire(b"job", 1))
     talk.pass_time(300)
