@@ -1,4 +1,4 @@
-"""Renewal does not depend on the work: a loop that its own action blocks, a thread that computes (A8).
+"""Renewal does not depend on the work: a loop that its own action blocks, a thread that is at work (A8).
 
 Knows: the public interface, a coordinator of one process. Must not know: the engine.
 """
@@ -6,7 +6,7 @@ Knows: the public interface, a coordinator of one process. Must not know: the en
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 
 import pytest
 
@@ -20,9 +20,7 @@ BUSY_S = 3.0
 
 
 def busy() -> None:
-    until = time.monotonic() + BUSY_S
-    while time.monotonic() < until:
-        time.sleep(0.05)
+    threading.Event().wait(BUSY_S)
 
 
 @pytest.mark.parametrize("form", ["loop", "thread"])
