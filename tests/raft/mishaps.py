@@ -13,7 +13,7 @@ from cluster.raft.messages import ANSWERS, decode
 from tests.raft.lab import Link
 from tests.raft.returns import Returns
 
-INSIDE: Final = frozenset({"CommittedRemoved", "OldConnection", "PiecesMixed", "StoodUnread"})
+INSIDE: Final = frozenset({"ChangedTooEarly", "CommittedRemoved", "OldConnection", "PiecesMixed", "StoodUnread"})
 """Damage in one node that another piece of its adapter, or another node, would mend before anybody is hurt."""
 
 

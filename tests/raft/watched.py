@@ -9,6 +9,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from cluster.raft.adapter import Adapter
+from cluster.raft.listing import names_members, read_members
 from cluster.raft.peer import Peer
 from cluster.raft.snapinstall import Identity
 from cluster.raft.timers import LATE_S
@@ -31,6 +32,7 @@ class Watch(Pieces):
     """- Pieces mixed: what was put together from pieces that nothing had damaged is what the leader sent.
     - Committed, and removed: no snapshot takes away what was committed and already is in the log after it.
     - Stood unread: who stood still does not stand for election while its leader's messages lie in its sockets.
+    - Changed too early: no leader begins a change of the members before an entry of its own term is committed, or another change's.
     """
 
     world: Weather
@@ -47,6 +49,14 @@ class Watch(Pieces):
         if self._log[-1][1] < had:
             text = f"{self._config.node_id} had what was committed through {had}, and has {self._log[-1][1]} after the snapshot"
             self.world.damage("CommittedRemoved", text)
+
+    def _append_entry(self, command: bytes) -> int:
+        if names_members(command):
+            commit, names = self._SyncObj__raftCommitIndex, read_members(0, command).names
+            early = self._log[commit - self._first][2] != self.term or self._lists[-1].index > commit
+            if early and names != self._members:
+                self.world.damage("ChangedTooEarly", f"{self._config.node_id} makes {names} of {self._members}")
+        return super()._append_entry(command)
 
     def _on_timer(self) -> None:
         self.late_s = self._clock() - self._timer_at
