@@ -46,7 +46,7 @@ class Elections(Membership):
             return
         if term > self._SyncObj__raftCurrentTerm and self._SyncObj__raftState != FOLLOWER:
             logger.info("raft.step_down node=%s term=%d why=%s asks for votes", self._config.node_id, term, peer.id)
-        if (last_term, last_index) >= self._vouched():
+        if (last_term, last_index) >= self._vouched(peer):
             # For the engine, which compares with all there is.
             last_term, last_index = max((last_term, last_index), self._last())
         request = {"type": "request_vote", "term": term, "last_log_index": last_index, "last_log_term": last_term}
@@ -61,7 +61,7 @@ class Elections(Membership):
         _, index, term = self._log[-1]
         return term, index
 
-    def _vouched(self) -> tuple[int, int]:
+    def _vouched(self, candidate: Peer) -> tuple[int, int]:
         """Term and index of the last entry that may be committed because this node has it: who has less is refused its vote."""
         return self._last()
 
@@ -109,24 +109,28 @@ class VoteId(Elections):
 
 
 class Unlisted(Elections):
-    """A node votes by its log up to its own removal.
+    """A node votes by its log up to its own removal; the other one of two, by what is known to be committed.
 
     Whoever has that entry does not count this node, neither for committing it and what follows nor in an election; whoever lacks it needs
     this node's vote. A leader that goes down before the entry is on its own disk, as one of two that removes the other, would never be
     elected again: the other has the longer log, and does not stand.
 
     Safe: of old members n and new members n - 1, a majority of the new ones and a majority of the old ones have a member in common even
-    without the one between them. So if the entry was committed, nobody who lacks it finds a majority of the old ones.
+    without the one between them. So if the entry was committed, nobody who lacks it finds a majority of the old ones. Of two members
+    nothing is committed without both, so what the candidate lacks is not, from their list on; of what came before nothing may be missing.
     """
 
-    def _vouched(self) -> tuple[int, int]:
+    def _vouched(self, candidate: Peer) -> tuple[int, int]:
         me, removal = self._config.node_id, 0
         for older, newer in itertools.pairwise(self._lists):
             if me in older.names and me not in newer.names:
-                removal = newer.index
+                before, removal = older, newer.index
         if not removal or self._is_listed():
-            return super()._vouched()
-        _, index, term = self._log[removal - 1 - self._first]
+            return super()._vouched(candidate)
+        index = removal - 1
+        if set(before.names) == {me, candidate.id}:
+            index = min(index, max(before.index, self._SyncObj__raftCommitIndex, self._first))
+        _, index, term = self._log[index - self._first]
         return term, index
 
 
@@ -187,7 +191,7 @@ class PreVote(Elections, Following):
     def _on_pre_vote(self, peer: Peer, message: list[Any]) -> None:
         _, term, round_, last_index, last_term = message
         own_term = self._SyncObj__raftCurrentTerm
-        if (last_term, last_index) >= self._vouched() and self._may_vote(max(term, own_term) + 1, False):
+        if (last_term, last_index) >= self._vouched(peer) and self._may_vote(max(term, own_term) + 1, False):
             self._net.send(peer.id, m.encode(m.PRE_GRANT, own_term, round_))
             if (last_term, last_index, peer.id) > (*self._last(), self._config.node_id):
                 self._give_way()

@@ -260,11 +260,17 @@ class Membership(Leading, Following):
             return False
         if term == 0:
             return True
-        if index < self._first:
-            return doubted
-        # It may be an entry that was never committed; and its log may lack one that was.
-        named = any(other.node_id in each.names for each in self._lists_in_log(index) if each.index <= self._SyncObj__raftLastApplied)
-        return named or self._log[index - self._first][2] == term
+        later = [each for each in self._lists_in_log(index) if each.index <= self._SyncObj__raftLastApplied]
+        if any(other.node_id in each.names for each in later):
+            return True
+        if index >= self._first:
+            # It may be an entry that was never committed; and its log may lack one that was.
+            return self._log[index - self._first][2] == term
+        if term < 0:
+            # If an entry ever named it, it lacks that one. If its removal is not after the first entry of this log, it is sent a snapshot
+            # from after it, and never meets it. Where a change is the first that comes after, nothing tells whether it was that.
+            return doubted and bool(later) and later[0].index > self._first and later[0].change != b""
+        return doubted
 
     def _see_off(self, name: str) -> None:
         peer = self._peers.get(name)

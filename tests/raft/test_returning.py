@@ -210,6 +210,54 @@ def test_how_an_earlier_incarnation_left_stops_nobody_whose_addition_came_to_not
     assert asked.kind == "done"
 
 
+def joined_and_not_added() -> World:
+    """D has joined, the entry of its addition is nowhere, A, who led, is dead, and the others have compacted its mark away."""
+    w = World("ABC", tail_bytes=0)
+    w.form("A")
+    w.propose("A", "x0")
+    w.beat("A", "BC")
+    ready(w, "A", "D", "ABC", "BC")
+    w.kill("A")
+    assert (members(w, "D"), w["D"].storage.meta.joined) == ("ABC", True)
+    w.elect("B", "C")
+    w.propose("B", "y0")
+    exchange(w, "B", "C")
+    w.compact("B")
+    assert w["B"].adapter._first > w["D"].storage.meta.member_since
+    return w
+
+
+def test_who_joined_and_was_never_added_is_added_although_the_logs_go_back_no_further() -> None:
+    w = joined_and_not_added()
+    asked = change(w, "B", "add", "D", b"again")
+    assert w.let_in("B", "D")
+    w.link("D", "B")
+    exchange(w, "B", "CD", 12)
+    assert asked.kind == "done"
+    assert members(w, "B") == "ABCD"
+    assert not w["D"].fatal
+
+
+def test_who_may_have_been_removed_just_before_the_log_begins_is_not_added_until_that_is_over() -> None:
+    w = joined_and_not_added()
+    # The first list that B's log knows is one of a change: of which, the log does not say.
+    change(w, "B", "remove", "A")
+    exchange(w, "B", "C")
+    asked = change(w, "B", "add", "D", b"again")
+    assert w.let_in("B", "D")
+    w.link("D", "B")
+    exchange(w, "B", "CD", 12)
+    assert asked.kind == "refused"
+    w.compact("B")
+    asked = change(w, "B", "add", "D", b"once more")
+    if "D" not in w["B"].net.links:
+        assert w.let_in("B", "D")
+        w.link("D", "B")
+    exchange(w, "B", "CD", 12)
+    assert asked.kind == "done"
+    assert not w["D"].fatal
+
+
 def test_a_removed_node_with_its_old_directory_stays_out() -> None:
     w = grown()
     change(w, "A", "remove", "C")

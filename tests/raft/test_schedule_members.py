@@ -121,12 +121,15 @@ class Fsync(World):
     durability = "fsync"
 
 
-def removal_that_is_lost(adapter: type[Adapter]) -> World:
-    """One of two removes the other, which has the entry before it is on the first one's disk; there the power fails. They meet again."""
+def removal_that_is_lost(adapter: type[Adapter], before: str = "") -> World:
+    """One of two removes the other, which has the entry (and one before it) before it is on the first one's disk; there the power fails.
+    They meet again."""
     w = Fsync("AB", adapter)
     w.form("A")
     w.propose("A", "x0")
     exchange(w, "A", "B")
+    if before:
+        w.propose("A", before)
     change(w, "A", "remove", "B")
     w.flow("A", "B")
     w.work("B")
@@ -138,11 +141,12 @@ def removal_that_is_lost(adapter: type[Adapter]) -> World:
     return w
 
 
-def test_a_leader_whose_removal_of_another_was_lost_is_elected_by_that_other__I9() -> None:
-    w = removal_that_is_lost(variant({Unlisted: None}))
+@pytest.mark.parametrize("before", ["", "p0"])
+def test_a_leader_whose_removal_of_another_was_lost_is_elected_by_that_other__I9(before: str) -> None:
+    w = removal_that_is_lost(variant({Unlisted: None}), before)
     with pytest.raises(AssertionError, match="A was not elected"):
         w.elect("A", "B")
-    w = removal_that_is_lost(Adapter)
+    w = removal_that_is_lost(Adapter, before)
     w.elect("A", "B")
     exchange(w, "A", "B")
     assert members(w, "B") == "AB", "the removal is undone"
