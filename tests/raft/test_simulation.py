@@ -49,9 +49,6 @@ from tests.raft.variants import (
 SEEDS = 25
 SEEDS_WITH_CHANGES = 6
 LONG_SEEDS = 1500
-KINDS = sorted(set(PROFILES) - {"pairs"})
-"""Of all but two of a thousand seeds of ``pairs`` nothing is wrong. In those a group of two stands still: see "Changing the members" in
-docs/raft.md."""
 
 
 def play(profile: str, seeds: Sequence[int]) -> None:
@@ -72,14 +69,14 @@ def test_a_few_runs__I9(profile: str) -> None:
     play(profile, range(3))
 
 
-@pytest.mark.parametrize("profile", KINDS)
+@pytest.mark.parametrize("profile", sorted(PROFILES))
 @pytest.mark.timeout(600)
 def test_nothing_acknowledged_is_lost__I9(profile: str) -> None:
     play(profile, range(100, 100 + (SEEDS_WITH_CHANGES if PROFILES[profile].changes else SEEDS)))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("profile", KINDS)
+@pytest.mark.parametrize("profile", sorted(PROFILES))
 @pytest.mark.timeout(7200)
 def test_nothing_acknowledged_is_lost_in_many_runs__I9(profile: str) -> None:
     play(profile, range(1000, 1000 + LONG_SEEDS))
