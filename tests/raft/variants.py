@@ -95,7 +95,9 @@ class SwallowsBadSnapshots(SnapInstall):
 
     def _load(self, identity: Identity, data: bytes) -> bool:
         try:
-            self._machine.restore(snapshot.decode(data).state)
+            content = snapshot.decode(data)
+            self._machine.restore(content.state)
+            self._snapshot_says = Members(content.index, tuple(content.members))
         except ValueError as error:
             logger.warning("failed to load full dump: %s", error)
         return True

@@ -208,8 +208,10 @@ def unsealed_is_kept() -> Iterator[None]:
 
 
 def _from_memory(stock: Any) -> Any:
-    def after_log(self: Any, number: int, rid: int, read: Callable[[], bytes]) -> None:
-        self._reply(number, rid, read())
+    def after_log(self: Any, number: int, rid: int, read: Callable[[], bytes | None]) -> None:
+        said = read()
+        if said is not None:
+            self._reply(number, rid, said)
 
     return after_log
 
