@@ -26,8 +26,8 @@ def test_a_lease_that_nobody_swept_is_free_by_the_stamp_that_a_batch_would_get__
     with Coordinator(LocalDoor(node), io=io, at_close=node.close) as coordinator:
         for name in ("job", "other"):
             assert coordinator.acquire(name, lease_time=0.3) is not None
-        applied_ms = node.server.table.time_ms
         assert coordinator.acquire("job") is None, "it is held"
+        applied_ms = node.server.table.time_ms
         eventually(lambda: coordinator.state("job").leader is None, 10.0, "it is shown as free")
         assert [lease.name for lease in coordinator.leases()] == []
         assert node.server.table.time_ms == applied_ms, "nothing was applied meanwhile: it was told from memory"
