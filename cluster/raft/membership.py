@@ -19,7 +19,7 @@ from cluster.raft import messages as m
 from cluster.raft.core import Parts
 from cluster.raft.following import Following
 from cluster.raft.leading import Leading
-from cluster.raft.listing import members_entry
+from cluster.raft.listing import Members, members_entry
 from cluster.raft.members import GUEST
 from cluster.raft.peer import Peer
 from cluster.raft.restored import is_untouched, refuse_other_members
@@ -60,16 +60,25 @@ class Membership(Leading, Following):
         }
 
     def _member_since(self) -> tuple[int, int]:
-        me, begin = self._config.node_id, -1
-        for at, each in enumerate(self._lists):
-            if me in each.names and (at == 0 or me not in self._lists[at - 1].names):
+        me, lists, begin = self._config.node_id, self._lists_since_joined(), -1
+        for at, each in enumerate(lists):
+            if me in each.names and (at == 0 or me not in lists[at - 1].names):
                 begin = at
-        if begin < 0 or self._lists[begin].index < self._meta.member_since:
+        if begin < 0 or lists[begin].index < self._meta.member_since:
             # No list of this log names this incarnation: it may have missed one since it joined.
             return (self._meta.member_since, -1) if self._meta.member_since else (-1, 0)
-        index = self._lists[begin].index
+        index = lists[begin].index
         applied = not begin or index <= self._meta.member_since
         return index, 0 if applied else self._log[index - self._first][2]
+
+    def _lists_since_joined(self) -> list[Members]:
+        """From the mark on with which this incarnation joined, if it was a member by then; else all. How an earlier one came and went says
+        nothing of this one."""
+        me, since = self._config.node_id, self._meta.member_since
+        for at, each in enumerate(self._lists):
+            if each.index == since and not each.change and me in each.names:
+                return self._lists[at:]
+        return self._lists
 
     def peers_wall_ms(self) -> int:
         """The largest wall clock among this node and its connected peers: what they said when they connected, and what has passed since."""
@@ -281,7 +290,7 @@ class Membership(Leading, Following):
         """A peer that was called says that this node is no member any more."""
         # The removal may be in this log already, and nobody is left who would say that it is committed. But with an addition after it
         # that peer may speak of the past.
-        names = [self._config.node_id in each.names for each in self._lists]
+        names = [self._config.node_id in each.names for each in self._lists_since_joined()]
         once = sum(now and not before for before, now in itertools.pairwise([False, *names])) == 1
         if self._member and once and any(by in each.names for each in self._lists):
             self._removed(f"{by} says: {text}")

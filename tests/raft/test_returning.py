@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.raft.lab import World
 from tests.raft.operating import change, exchange, grown, members, ready
 
@@ -256,6 +258,32 @@ def test_who_may_have_been_removed_just_before_the_log_begins_is_not_added_until
     exchange(w, "B", "CD", 12)
     assert asked.kind == "done"
     assert not w["D"].fatal
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_who_lost_its_disk_and_joined_again_is_told_whatever_its_log_says_of_an_earlier_incarnation(compacted: bool) -> None:
+    w = World("ABC", tail_bytes=0)
+    w.form("A")
+    w.propose("A", "x0")
+    w.beat("A", "BC")
+    asked = ready(w, "A", "D", "ABC", "BC")
+    exchange(w, "A", "BCD")
+    assert asked.kind == "done"
+    w.kill("D")
+    w.wipe("D")
+    w.restart("D", "A")
+    exchange(w, "A", "BCD", 12)
+    assert w["D"].storage.meta.joined
+    w.kill("D")
+    assert change(w, "A", "remove", "D").kind == "open"
+    exchange(w, "A", "BC")
+    if compacted:
+        w.compact("B")
+    w.restart("D")
+    assert len({"D" in each.names for each in w["D"].adapter._lists}) == 2, "its log goes back to before it was added first"
+    assert not w["D"].fatal
+    assert not w.let_in("D", "B")
+    assert "removed" in w["D"].fatal[0]
 
 
 def test_a_removed_node_with_its_old_directory_stays_out() -> None:
