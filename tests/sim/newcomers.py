@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cluster.ports import ChangeOutcome
 from tests.sim.kinds import Count, Fault
-from tests.sim.node import SimNode
+from tests.sim.node import SimNode, restarted
 from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Change:
         self.node = node
         self.add = add
         self.request = world.rng.randbytes(16)
+        self.hint = ""
 
     @property
     def address(self) -> str:
@@ -47,6 +48,7 @@ class Change:
             outcome = await self._ask_once(leader)
             if outcome is not None and outcome.kind == "done":
                 return True
+            self.hint = outcome.hint if outcome is not None else ""
             refused = outcome is not None and outcome.kind == "refused"
             if refused and leader.up and (self.address in leader.adapter._members) == self.add:
                 # The first try was done, and so long ago that the log does not hold it any more: the list of members tells.
@@ -104,6 +106,11 @@ async def finish(world: World) -> None:
     until = world.loop.time() + SETTLED_S
     for change in world.open_changes:
         while not await change.ask(1):
+            if change.add and "empty data directory" in change.hint:
+                # Its addition came to nothing, and it cannot be told from one that was undone: the logs do not go back so far.
+                world.counts["newcomer begun anew"] += 1
+                change.node.wipe()
+                await restarted(change.node)
             if world.loop.time() > until:
                 verb = "added" if change.add else "removed"
                 raise Violation(f"{change.node.name} is not {verb} {SETTLED_S:g} s after the last fault")
