@@ -9,6 +9,7 @@ import asyncio
 
 import pytest
 
+from cluster.errors import Indeterminate
 from cluster.opcodes import Op
 from tests.client.fakeserver import LOST_REPLY, Fate, Request
 from tests.client.support import World, story
@@ -119,6 +120,22 @@ def test_what_is_revoked_before_its_grant_arrives_is_not_counted_on__I8() -> Non
         assert lease.lost.is_set()
         assert other.confidence == "held"
         await lease.release()
+        await other.release()
+
+    story(tell)
+
+
+def test_what_may_have_been_revoked_and_cannot_be_asked_about_is_not_handed_over__I8() -> None:
+    async def tell(world: World) -> None:
+        other = await held(world, "other", 3)
+        await world.advance(0.8)
+        world.cluster.once(Op.ACQUIRE, Fate(late_s=0.5))
+        asked = asyncio.ensure_future(world.aio.acquire("job", lease_time=3, auto_extend=True, timeout=2.0))
+        await world.until(lambda: world.cluster.table.rows(b"job", world.cluster.stamp()), within_s=1)
+        revoked_by(world, "job")
+        world.cluster.always(Op.CHECK, LOST_REPLY)
+        with pytest.raises(Indeterminate):
+            await asked
         await other.release()
 
     story(tell)

@@ -5,6 +5,8 @@ Knows: requests, their answers, the table. Must not know: which schedule is play
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster.ports import ChangeOutcome
 from cluster.raft.adapter import Adapter
 from tests.raft.lab import World
@@ -48,8 +50,8 @@ def ready(w: World, leader: str, name: str, told: str, voters: str) -> Asked:
     raise AssertionError(f"{name} has not caught up: {w[leader].raft.status()}")
 
 
-def grown(names: str = "ABC", adapter: type[Adapter] = Adapter) -> World:
-    w = World(names, adapter)
+def grown(names: str = "ABC", adapter: type[Adapter] = Adapter, **config: Any) -> World:
+    w = World(names, adapter, **config)
     w.form("A")
     w.propose("A", "x0")
     w.beat("A", [name for name in names if name != "A"])

@@ -211,10 +211,7 @@ def test_a_change_that_is_not_committed_survives_a_restart_and_is_undone_when_it
 
 
 def test_snapshots_carry_the_members_of_their_index() -> None:
-    w = World("ABC", tail_bytes=0)
-    w.form("A")
-    w.propose("A", "x0")
-    w.beat("A", "BC")
+    w = grown(tail_bytes=0)
     asked = ready(w, "A", "D", "ABC", "BC")
     exchange(w, "A", "BCD")
     assert asked.kind == "done"
