@@ -9,9 +9,8 @@ import os
 import pickle
 import random
 import socket
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +40,18 @@ def call(address: str) -> socket.socket:
     # Small, so that what a node has for a caller that does not read stays with the node.
     caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     caller.settimeout(PATIENCE_S)
-    caller.connect((at.host, at.port))
+    with _closed_on_error(caller):
+        caller.connect((at.host, at.port))
     return caller
+
+
+@contextmanager
+def _closed_on_error(caller: socket.socket) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        caller.close()
+        raise
 
 
 def known(address: str, number: int, secret: bytes | None = None) -> tuple[socket.socket, int]:
@@ -50,11 +59,12 @@ def known(address: str, number: int, secret: bytes | None = None) -> tuple[socke
     caller = call(address)
     hello = Hello("client", f"hostile:{number}", b"hostile%09d" % number)
     handshake = DialerHandshake(hello, secret, os.urandom(NONCE_BYTES))
-    caller.sendall(frame(handshake.start()))
-    while not handshake.done:
-        answer = handshake.receive(_frame_of(caller))
-        if answer is not None:
-            caller.sendall(frame(answer))
+    with _closed_on_error(caller):
+        caller.sendall(frame(handshake.start()))
+        while not handshake.done:
+            answer = handshake.receive(_frame_of(caller))
+            if answer is not None:
+                caller.sendall(frame(answer))
     assert handshake.welcome is not None
     return caller, handshake.welcome.epoch
 
@@ -84,6 +94,14 @@ def messages(bomb: Path, rng: random.Random) -> list[bytes]:
     said += [frame(pack(hello)) * 20]
     said += [frame(pack(["tenure", 1, "peer", *hello[3:]])), b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x40\0" * 100]
     return said + [rng.randbytes(rng.choice((1, 5, 100, 5000))) for _ in range(20)]
+
+
+def babble(address: str, said: bytes) -> socket.socket:
+    """A caller that says something and waits for nothing."""
+    caller = call(address)
+    with suppress(ConnectionError):
+        caller.sendall(said)
+    return caller
 
 
 def say_and_listen(address: str, said: bytes) -> bytes:
@@ -117,8 +135,9 @@ def unfinished(address: str, number: int) -> socket.socket:
 def half_open(address: str) -> socket.socket:
     """It begins its hello, and will never say more."""
     caller = call(address)
-    caller.sendall(b"\0\0\0\x60\x98")
-    caller.shutdown(socket.SHUT_WR)
+    with _closed_on_error(caller):
+        caller.sendall(b"\0\0\0\x60\x98")
+        caller.shutdown(socket.SHUT_WR)
     return caller
 
 
@@ -131,60 +150,3 @@ def refusal_of(heard: bytes) -> str:
         code = message[1] if message[0] == "error" else code
         heard = heard[4 + size :]
     return code
-
-
-class Siege:
-    """Everything at once against some nodes, on threads, until it is over. Sockets stay open until ``close``."""
-
-    def __init__(self) -> None:
-        self.open: list[socket.socket] = []
-        self._threads: list[threading.Thread] = []
-        self._over = threading.Event()
-        self.faults: list[str] = []
-
-    def lead(self, what: str, action: Callable[[], Sequence[socket.socket]]) -> None:
-        def work() -> None:
-            try:
-                self.open.extend(action())
-            except ConnectionError:
-                return  # The node has closed the door on it, as it should.
-            except Exception as error:
-                self.faults.append(f"{what}: {error!r}")
-
-        thread = threading.Thread(target=work, name=what)
-        self._threads.append(thread)
-        thread.start()
-
-    def drip(self, addresses: Sequence[str]) -> None:
-        """One byte of a hello now and then, on one connection to each node, and another when that is closed."""
-        hello = frame(pack(["tenure", 1, "client", b"", "x" * 200, b"I" * 16, b"N" * 32, {}]))
-
-        def work() -> None:
-            callers = {address: (call(address), 0) for address in addresses}
-            while not self._over.wait(0.05):
-                for address, (caller, at) in list(callers.items()):
-                    try:
-                        caller.sendall(hello[at : at + 1])
-                        callers[address] = (caller, at + 1)
-                    except OSError:
-                        caller.close()
-                        callers[address] = (call(address), 0)
-            for caller, _ in callers.values():
-                caller.close()
-
-        thread = threading.Thread(target=work, name="drip")
-        self._threads.append(thread)
-        thread.start()
-
-    def wait(self) -> None:
-        """Until all who attack once have attacked."""
-        for thread in self._threads:
-            if thread.name != "drip":
-                thread.join(60)
-
-    def close(self) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join(60)
-        for caller in self.open:
-            caller.close()
