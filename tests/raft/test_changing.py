@@ -76,6 +76,20 @@ def test_a_removed_node_is_told_and_stops_and_others_forget_it() -> None:
     assert sorted(w["B"].net.known) == ["A"]
 
 
+def test_a_node_that_has_not_heard_of_its_removal_is_not_added() -> None:
+    w = grown()
+    assert change(w, "A", "remove", "C").kind == "open"
+    exchange(w, "A", "B", 1)
+    w.flow("B", "A")
+    assert members(w, "A") == "AB"
+    again = change(w, "A", "add", "C")
+    assert again[0].text == "C is being told that it was removed"
+    assert again[0].again
+    exchange(w, "A", "BC")
+    assert w["C"].fatal, "as who was removed, and counts no more"
+    assert members(w, "A") == "AB"
+
+
 def test_votes_of_who_is_no_member_do_not_count() -> None:
     w = grown()
     ready(w, "A", "D", "ABC", "BC")

@@ -67,6 +67,32 @@ def test_a_member_that_was_removed_once_and_added_again_is_not_stopped_by_who_kn
     w.elect("D", "BC")
 
 
+def test_who_was_added_is_let_in_by_a_node_that_has_a_snapshots_state_and_not_yet_its_members() -> None:
+    w = grown(tail_bytes=0)
+    w.isolate("B")
+    asked = ready(w, "A", "D", "ABC", "C")
+    exchange(w, "A", "CD")
+    assert asked.kind == "done"
+    w.propose("A", "y0")
+    exchange(w, "A", "CD")
+    w.compact("A")
+    assert w["A"].adapter._first > w["B"].last
+    w.link("A", "B")
+    for _ in range(20):
+        w.tick("A")
+        w.flow("A", "B")
+        if w["B"].adapter._installing:
+            break
+        w.flow("B", "A")
+    assert w["B"].adapter._installing, "its state is the snapshot's"
+    assert members(w, "B") == "ABC"
+    assert w.let_in("D", "B")
+    assert not w["D"].fatal
+    w.work("B")
+    exchange(w, "A", "BCD")
+    assert members(w, "B") == "ABCD"
+
+
 def added_then_removed_while_away(**config: Any) -> World:
     """D has the entry with its addition, and has not applied it when it goes."""
     w = World("ABC", **config)

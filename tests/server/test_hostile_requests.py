@@ -195,6 +195,26 @@ def test_a_client_that_sends_faster_than_it_can_be_answered_is_closed(monkeypatc
     on_a_node(story)
 
 
+def test_what_waits_for_its_turn_is_taken_apart_one_piece_at_a_time__G5(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: LocalNode) -> None:
+        # One request a turn, however fast the machine is.
+        monkeypatch.setattr("cluster.server.turns.SLICE_S", 0.0)
+        greedy = await Talker().open(node, b"G" * 16)
+        (session,) = node.server.sessions._by_number.values()
+        greedy.send(*[[int(Op.STATUS)]] * 50)
+        for _ in range(20):
+            await asyncio.sleep(0)
+            greedy.send(*[[int(Op.PING)]] * 100)
+        apart = pieces = 0
+        while len(greedy.answers) < 2050:
+            await asyncio.sleep(0)
+            apart, pieces = max(apart, len(session._backlog)), max(pieces, len(session._unread))
+        assert pieces > 10, "they did wait"
+        assert apart <= 100, "small frames take many times their bytes once they are apart"
+
+    on_a_node(story)
+
+
 def test_frames_that_are_never_finished_are_bounded_for_all_clients_together__G5() -> None:
     async def work(node: LocalNode) -> None:
         slow = [await Talker().open(node, b"s%015d" % number) for number in range(60)]

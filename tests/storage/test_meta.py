@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import random
+import struct
+import zlib
 
 import pytest
 
 from cluster.storage import Meta, StorageDamaged
-from cluster.storage.meta import NAME, NEW, State, decode, encode
+from cluster.storage.meta import MAGIC, NAME, NEW, VERSION, State, decode, encode
 
 from .simdisk import SimDisk
 
@@ -35,6 +37,24 @@ def test_every_flip_and_every_truncation_is_damage__s14() -> None:
         decode(b"")
     with pytest.raises(StorageDamaged):
         decode(data + b"\0")
+
+
+def sealed(body: bytes) -> bytes:
+    """A file whose checksums are good, whatever it says."""
+    front = struct.pack("<8sHHII", MAGIC, VERSION, 0, len(body), zlib.crc32(body))
+    return front + struct.pack("<I", zlib.crc32(front)) + body
+
+
+def test_impossible_contents_under_a_good_checksum_are_damage() -> None:
+    whole = encode(STATE)
+    numbers, texts = whole[24:50], whole[50:]
+    assert decode(sealed(numbers + texts)) == STATE
+    two = struct.pack("<I", 0) * 2
+    not_text = struct.pack("<I", 1) + b"\xff" + two
+    for body in (b"", numbers[:-1], numbers, numbers + two, numbers + texts + two[:4], numbers + not_text, whole):
+        with pytest.raises(StorageDamaged, match="not what any release wrote") as caught:
+            decode(sealed(body))
+        assert caught.value.file == NAME
 
 
 def test_a_save_is_whole_and_durable_when_it_returns() -> None:

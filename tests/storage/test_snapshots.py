@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import logging
 import random
+import struct
+import zlib
 
 import pytest
 
@@ -64,6 +66,16 @@ def test_every_flip_and_every_truncation_is_damage__s12() -> None:
         decode(name, data + b"\0")
     with pytest.raises(StorageDamaged, match="index 5"):
         decode(snapshot_name(6), data)
+
+
+def test_a_header_that_promises_blocks_of_no_bytes_is_damage() -> None:
+    drive = saved((5, 3, b"state"))
+    name = snapshot_name(5)
+    data = drive.files()[name]
+    header = data[:12] + bytes(4) + data[16:40]
+    with pytest.raises(StorageDamaged, match="blocks have no bytes") as caught:
+        decode(name, header + struct.pack("<I", zlib.crc32(header)) + data[44:])
+    assert (caught.value.file, caught.value.offset) == (name, 12)
 
 
 def test_damage_is_named_by_block_and_blocks_cannot_change_places() -> None:
