@@ -158,7 +158,7 @@ def test_who_does_not_stand_is_not_elected() -> None:
     story(tell)
 
 
-def test_an_outage_is_no_contention__C2() -> None:
+def test_an_outage_is_no_contention__C3() -> None:
     async def tell(world: World) -> None:
         await stand(world, "me")
         world.cluster.lead("")

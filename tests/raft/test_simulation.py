@@ -15,19 +15,24 @@ import pytest
 from cluster.raft import preferring
 from cluster.raft.adapter import Adapter
 from cluster.raft.backtrack import Backtrack
-from cluster.raft.changing import OwnTermFirst
+from cluster.raft.changing import OneAtATime, OwnTermFirst
 from cluster.raft.commit import Poison, SnapCommit
+from cluster.raft.compaction import Compaction
 from cluster.raft.core import Parts
 from cluster.raft.elections import PreVote, Stickiness, Unlisted, VoteId
 from cluster.raft.engine import LEADER
 from cluster.raft.following import Trim
-from cluster.raft.leading import Forward
+from cluster.raft.leading import CheckQuorum, Forward
+from cluster.raft.lifecycle import Lifecycle
 from cluster.raft.members import KeepsMembers
 from cluster.raft.peer import Peer
+from cluster.raft.preferring import Preference
 from cluster.raft.receiving import AckTerm, OneConn, StepDown
 from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
+from cluster.raft.snapsend import SnapSend
 from cluster.raft.startup import Startup
 from cluster.raft.timers import LateTimers
+from tests.house import read
 from tests.raft.mishaps import INSIDE
 from tests.raft.profiles import PROFILES
 from tests.raft.sim import run_seed
@@ -174,6 +179,7 @@ BROKEN: list[tuple[Any, str, set[str]]] = [
     (ForgetsItsVote, "quiet", {"ElectionSafety", "Stopped"}),
     (variant({SnapCommit: CommitsToItsEnd}), "base", {"MinorityCommit", "StateMachineSafety"}),
     (variant({Startup: StartsEmpty}), "storm", {"LeaderCompleteness", "AckedLost", "Stuck"}),
+    (variant({Stickiness: None}), "quiet", {"LeaseViolated"}),
     (variant({Stickiness: None, PreVote: None}), "quiet", {"LeaseViolated"}),
     (variant({AckTerm: None}), "returns", {"Stuck"}),
     (variant({VoteId: None}), "echo5", {"ElectionSafety"}),
@@ -207,6 +213,16 @@ def test_a_broken_system_is_found_out(broken: Any, profile: str, expected: set[s
             assert violations[0][0] in expected, (seed, violations[0])
             return
     raise AssertionError("not found in 200 runs")
+
+
+@pytest.mark.fast
+def test_the_document_says_which_pieces_are_not_found_when_they_alone_are_left_out() -> None:
+    abilities = {Lifecycle, Preference, SnapSend, Compaction}
+    found = {broken.__name__ for broken, _, _ in BROKEN}
+    rest = {each for each in Adapter.__bases__ if f"without{each.__name__}" not in found} - abilities
+    assert rest == {OneAtATime, PreVote, CheckQuorum}
+    said = read("docs/raft.md").partition("is found when it alone is left out, but for")[2].partition("\n")[0]
+    assert all(f"`{each.__name__}`" in said for each in rest)
 
 
 def test_a_removed_node_that_is_added_again_on_its_old_connection_says_anew_what_it_has() -> None:

@@ -128,7 +128,7 @@ def test_a_base_renewed_at_every_batch_loses_time() -> None:
     assert sum(pace(TimeKeeper, seed) for seed in range(20)) > sum(pace(RebasingKeeper, seed) for seed in range(20))
 
 
-def test_elections_in_a_row_do_not_stop_time() -> None:
+def test_elections_in_a_row_do_not_stop_time__B4() -> None:
     world = World(TimeKeeper, random.Random(1))
     world.elect(0)
     world.batch(0)
