@@ -18,6 +18,7 @@ from tests.sim import test_sim as simulated
 pytestmark = pytest.mark.fast
 
 CODE = re.compile(r"(?:_|\b)([A-GIRrs]\d+)(?=_|\b)")
+HAZARDS = "## Hazards and what stands against them"
 COMMANDS = re.compile(r"`pytest [^`]+`(?:, `pytest [^`]+`)*")
 
 
@@ -33,7 +34,7 @@ def rows(name: str, heading: str = "") -> list[list[str]]:
 def explained() -> set[str]:
     codes = {cells[0] for cells in rows("docs/scenarios.md")}
     codes |= set(re.findall(r"^- \*\*(I\d+)\*\*", read("docs/architecture.md"), re.MULTILINE))
-    hazards = " ".join(cells[0] for cells in rows("docs/raft.md", "## Hazards and what stands against them"))
+    hazards = " ".join(cells[0] for cells in rows("docs/raft.md", HAZARDS))
     return codes | set(re.findall(r"\b[Rs]\d+\b", hazards))
 
 
@@ -72,6 +73,23 @@ def test_every_bug_that_was_found_has_the_command_that_shows_it() -> None:
     assert not [cells for cells in table if cells[1].startswith("the same")]
     wrong = [text for cells in table for each in cells[2].split("`, `") if (text := objection(each.strip("`").split()))]
     assert not wrong
+
+
+def test_every_hazard_has_its_tests() -> None:
+    table = rows("docs/raft.md", HAZARDS)
+    named = {f"R{number}" for number in range(1, 15)} | {f"s{number:02}" for number in range(1, 21)}
+    assert named <= set(re.findall(r"\b[Rs]\d+\b", " ".join(cells[0] for cells in table)))
+    there = {
+        each.name for name in files("tests") for each in nodes(name) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    for hazard, _, shown in table:
+        tests = re.findall(r"`(test_\w+)(…?)`", shown)
+        paths = re.findall(r"`(tests/\w+/\w+\.py|test_\w+\.py)`", shown)
+        assert tests or paths, hazard
+        for name, more in tests:
+            assert name in there or (more and any(each.startswith(name) for each in there)), name
+        for path in paths:
+            assert path in files("tests") or f"tests/raft/{path}" in files("tests"), path
 
 
 def test_how_many_seeds_the_page_says_are_played() -> None:

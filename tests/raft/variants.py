@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cluster.errors import CoordinationError
 from cluster.raft import snapshot
 from cluster.raft.adapter import Adapter
 from cluster.raft.commit import Commit
@@ -138,6 +139,16 @@ class TriesForEver(Commit):
             call(*args)
         except RuntimeError as error:
             logger.warning("failed _onTick: %s", error)
+
+
+class PassesOver(Commit):
+    """In place of ``Poison``: a command of a version that the machine does not know is logged, and the next one applied."""
+
+    def _hand_over(self, index: int, term: int, command: bytes) -> None:
+        try:
+            self._machine.apply(index, term, command)
+        except CoordinationError as error:
+            logger.warning("skipped: %s", error)
 
 
 class NeverLate(Timers):

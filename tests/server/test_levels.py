@@ -17,9 +17,12 @@ from cluster.errors import CoordinationError
 from cluster.opcodes import Op
 from cluster.ports import Env
 from cluster.raft import snapshot
+from cluster.raft.adapter import Adapter
+from cluster.raft.commit import Poison
 from cluster.server.batcher import batch_of
 from cluster.server.server import Server
 from tests.raft.lab import LabNode, World
+from tests.raft.variants import PassesOver, variant
 
 pytestmark = pytest.mark.fast
 
@@ -35,16 +38,28 @@ class Bound(Server):
             self.bind(value)
 
 
+class NewRelease(Bound):
+    """Knows one format level more, in which nothing is different."""
+
+    def apply(self, index: int, term: int, command: bytes) -> None:
+        super().apply(index, term, bytes([min(command[0], LEVEL)]) + command[1:])
+
+
 class Group(World):
-    """Nodes whose machine is the server, with its table."""
+    """Nodes whose machine is the server, with its table. ``upgraded``: those that run a newer release."""
+
+    def __init__(self, adapter: type[Adapter], upgraded: str) -> None:
+        self._upgraded = upgraded
+        super().__init__("ABC", adapter, compact_bytes=1, tail_bytes=0)
 
     def machine_of(self, node: LabNode) -> Any:
-        return Bound(cast(Env, node.env), new_cluster_id=lambda: b"c" * 16, peers_wall_s=lambda: 1.0)
+        server = NewRelease if node.name in self._upgraded else Bound
+        return server(cast(Env, node.env), new_cluster_id=lambda: b"c" * 16, peers_wall_s=lambda: 1.0)
 
 
-def grown() -> Group:
+def grown(adapter: type[Adapter] = Adapter, upgraded: str = "") -> Group:
     """Three nodes in their first epoch, which A leads."""
-    group = Group("ABC", compact_bytes=1, tail_bytes=0)
+    group = Group(adapter, upgraded)
     group.form("A")
     group.beat("A", "BC", 6)
     assert [table(group, name).epoch for name in "ABC"] == [group["A"].raft.term] * 3
@@ -89,6 +104,28 @@ def test_a_command_of_a_newer_format_stops_the_node_before_anything_after_it__E1
     group["B"].fatal.clear()
     group.restart("B", "C")
     stops(group, "B", "C", index, state)
+
+
+def s16_an_old_node_meets_a_new_command(adapter: type[Adapter]) -> Group:
+    """A and B are upgraded; C is not. A name is granted in the newer format, and something is done in the older one."""
+    group = grown(adapter, "AB")
+    grant = pack([int(Op.ACQUIRE), b"a" * 16, b"job", 60_000, 1, 0, 0, b"test:1", b""])
+    epoch = table(group, "A").epoch
+    assert group["A"].raft.propose(bytes([LEVEL + 1]) + batch_of(grant, epoch, 5_000)[1:]) is not None
+    group["A"].raft.propose(batch_of(pack([int(Op.TICK)]), epoch, 6_000))
+    group.beat("A", "BC", 6)
+    return group
+
+
+def test_no_node_goes_on_with_another_state__s16() -> None:
+    whole = s16_an_old_node_meets_a_new_command(Adapter)
+    assert table(whole, "A").snapshot() == table(whole, "B").snapshot()
+    assert "upgrade it" in told(whole, "C")
+    assert whole["C"].raft.status()["applied_index"] < whole["B"].raft.status()["applied_index"]
+    passed = s16_an_old_node_meets_a_new_command(variant({Poison: PassesOver}))
+    assert not passed["C"].fatal
+    assert len({passed[name].raft.status()["applied_index"] for name in "ABC"}) == 1
+    assert table(passed, "A").snapshot() == table(passed, "B").snapshot() != table(passed, "C").snapshot()
 
 
 def test_a_group_that_was_raised_leaves_an_older_node_behind__E12() -> None:
