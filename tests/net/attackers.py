@@ -62,14 +62,15 @@ def known(address: str, number: int, secret: bytes | None = None) -> tuple[socke
     with _closed_on_error(caller):
         caller.sendall(frame(handshake.start()))
         while not handshake.done:
-            answer = handshake.receive(_frame_of(caller))
+            answer = handshake.receive(frame_of(caller))
             if answer is not None:
                 caller.sendall(frame(answer))
     assert handshake.welcome is not None
     return caller, handshake.welcome.epoch
 
 
-def _frame_of(caller: socket.socket) -> bytes:
+def frame_of(caller: socket.socket) -> bytes:
+    """The next frame that a node sent. Raises ConnectionError if there is none any more, TimeoutError if it takes too long."""
     head = _exactly(caller, 4)
     return _exactly(caller, int.from_bytes(head, "big"))
 
