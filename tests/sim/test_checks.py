@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.history import __main__ as history
+from tests.history.record import load, save
 from tests.sim import worker
 from tests.sim.faults import Faults
 from tests.sim.model_table import fresh_table
@@ -83,3 +87,30 @@ def test_a_caller_that_is_told_too_late_is_found(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(worker, "TOLD_SLACK_S", -20.0)
     with pytest.raises(Violation, match="bound to"):
         run(1, 2.0, weather=Calm)
+
+
+def test_the_history_of_a_failed_run_is_written_down_and_can_be_checked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def again(path: Path) -> int:
+        monkeypatch.setattr(sys, "argv", ["python -m tests.history", str(path)])
+        return history.main()
+
+    written, spoilt = tmp_path / "history-1.jsonl", tmp_path / "spoilt.jsonl"
+    with pytest.raises(Violation, match="has another state"):
+        run(1, 2.0, weather=OneHasAnotherState, history=written)
+    events = load(written)
+    granted = [event for event in events if event["kind"] == "return" and event.get("grants")]
+    assert len(granted) > 5, "it is the history of this run"
+    # The clients have seen nothing of it.
+    assert again(written) == 0
+    assert capsys.readouterr().out == f"{written}: {len(events)} events, 0 objections\n"
+    granted[1]["grants"][0][2] = granted[0]["grants"][0][2]
+    save(events, spoilt)
+    assert again(spoilt) == 1
+    assert "was told to two calls" in capsys.readouterr().out
+
+
+def test_a_clean_run_leaves_no_file(tmp_path: Path) -> None:
+    run(1, 1.0, weather=Calm, history=tmp_path / "history.jsonl")
+    assert not list(tmp_path.iterdir())
