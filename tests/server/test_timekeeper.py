@@ -2,7 +2,7 @@
 
 The schedule is a log of epoch entries, accepted batches and refused ones; nodes apply it late, each by its own clock. For batches p
 before q the rule promises T_q - T_p <= r(q) - r(p), with r the real time of stamping. Two tempting variants are shown to break it
-or to lose time.
+or to lose time. That the server applies its log in this way, epoch entries and late batches being no bases, is shown in ``test_epochs``.
 """
 
 from __future__ import annotations

@@ -16,17 +16,19 @@ ROUNDING_MS = 2.0
 
 @dataclass(frozen=True)
 class Stamp:
-    """A batch as it was proposed: by whom, the cluster time that it carries, when by that host's clock, when in real time."""
+    """A batch as it was proposed: by whom, the cluster time that it carries, when by that host's clock, when in real time; and since when,
+    in real time, its proposer had known the last accepted batch that it knew."""
 
     node: str
     epoch: int
     time_ms: int
     clock_s: float
     real_s: float
+    known_s: float = 0.0
 
 
 class Pace:
-    """Sees the stamps of accepted batches, in log order.
+    """Sees the stamps of accepted batches, in log order, and when each node came to know what was accepted.
 
     Attributes:
         last: the newest.
@@ -34,17 +36,30 @@ class Pace:
 
     def __init__(self) -> None:
         self.last: Stamp | None = None
+        self._known_at: dict[str, float] = {}
         self._first: Stamp | None = None
         self._slow_ms = 0.0
         self._real_s = 0.0
+
+    def reached(self, node: str, real_s: float) -> None:
+        """A node applied an accepted batch, or took a state from its disk or from another node: its clock may count from here, and from
+        nothing later."""
+        self._known_at[node] = real_s
+
+    def known_at(self, node: str) -> float:
+        """When ``node`` reached what it has applied."""
+        return self._known_at[node]
 
     def accepted(self, index: int, stamp: Stamp) -> None:
         """A batch of the current epoch was applied for the first time.
 
         Raises:
-            Violation: time ran faster than real time; or lost some within one epoch, in which nothing excuses it.
+            Violation: time ran faster than real time; or lost some within one epoch, in which nothing excuses it; or lost more between
+                two than the time until the new leader had come to know the last batch before its epoch.
         """
-        self.last = stamp
+        before, self.last = self.last, stamp
+        if before is not None and before.epoch != stamp.epoch:
+            self._across(index, before, stamp)
         first = self._first
         if first is None or first.epoch != stamp.epoch:
             self._first = first = stamp
@@ -61,3 +76,13 @@ class Pace:
             raise Violation(f"index {index}: cluster time ran {allowed_ms - slow_ms:.1f} ms faster than real time (I8)")
         self._slow_ms = max(slow_ms, allowed_ms + ROUNDING_MS) if self._real_s else slow_ms
         self._real_s = stamp.real_s
+
+    def _across(self, index: int, before: Stamp, stamp: Stamp) -> None:
+        """The first batch of an epoch. Its leader counts from the moment at which it applied the batch before: epoch entries since then,
+        its own or others', are no bases. So elections in a row do not stretch leases."""
+        passed_ms, known_ms = stamp.time_ms - before.time_ms, (stamp.real_s - stamp.known_s) * 1000
+        if passed_ms < known_ms * (1 - DRIFT) - ROUNDING_MS:
+            raise Violation(
+                f"index {index}: {passed_ms} ms of cluster time passed from epoch {before.epoch} to epoch {stamp.epoch}, and {stamp.node} "
+                f"had known for {known_ms:.1f} ms what came before: a failover takes time away"
+            )

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from cluster import backup
+from cluster.client import core
 from cluster.client.link import Link
 from cluster.client.wire import Wire
 from cluster.opcodes import Status
@@ -73,6 +74,41 @@ class BaseRenewed(TimeKeeper):
         super().applied(time_ms)
         if self.leading:
             self.begin()
+
+
+@contextmanager
+def epoch_entry_is_a_base() -> Iterator[None]:
+    """Every node takes the moment at which it applied an epoch entry, its own or another's, for that of the batch before it."""
+    apply, opened = Server.apply, Server._open
+
+    def applying(self: Any, index: int, term: int, command: bytes) -> None:
+        before = self.table.epoch
+        apply(self, index, term, command)
+        if self.table.epoch != before and not self.keeper.leading:
+            self.keeper.applied(self.table.time_ms)
+
+    def opening(self: Any, epoch: int) -> None:
+        self.keeper.applied(self.table.time_ms)
+        opened(self, epoch)
+
+    with patch.object(Server, "apply", applying), patch.object(Server, "_open", opening):
+        yield
+
+
+@contextmanager
+def deadline_without_drift_and_margin() -> Iterator[None]:
+    with patch.object(core, "CLOCK_DRIFT", 0.0), patch.object(core, "MARGIN_S", 0.0):
+        yield
+
+
+def _by_what_was_applied(stock: Any) -> Any:
+    """What is sealed is stamped as ever."""
+
+    def bind(self: Any, log: Any) -> None:
+        stock(self, log)
+        self.keeper.stamp = lambda: self.table.time_ms
+
+    return bind
 
 
 def _by_the_wall(stock: type[TimeKeeper]) -> Callable[[Any], TimeKeeper]:
@@ -151,9 +187,29 @@ class TokensFromTheLiving(Model):
 
 
 @contextmanager
+def late_batches() -> Iterator[None]:
+    """Whoever is elected proposes, after its epoch entry, once more what it had sealed last in an earlier reign. It breaks no rule."""
+    seal, propose_epoch = Batcher._seal, Server._propose_epoch
+
+    def sealing(self: Any) -> None:
+        seal(self)
+        if self._flying is not None:
+            self.late = self._flying.batch
+
+    def proposing(self: Any, term: int) -> None:
+        propose_epoch(self, term)
+        late = vars(self.batcher).get("late")
+        if late is not None:
+            self.log.propose(late)
+
+    with patch.object(Batcher, "_seal", sealing), patch.object(Server, "_propose_epoch", proposing):
+        yield
+
+
+@contextmanager
 def no_epoch_check() -> Iterator[None]:
-    """Alone it would not show, since a server that is told of the end of its reign seals nothing more. So it is not told either."""
-    with in_place(NoEpochCheck), patch.object(Server, "_end_reign", lambda self, leader: None):
+    """Alone it would not show, since a server that is told of the end of its reign seals nothing more."""
+    with in_place(NoEpochCheck), late_batches():
         yield
 
 
@@ -216,6 +272,18 @@ def _from_memory(stock: Any) -> Any:
     return after_log
 
 
+def _also_in_a_handover(stock: Any) -> Any:
+    def has_fresh_majority(self: Any) -> bool:
+        void, self._lease_void = self._lease_void, False
+        try:
+            fresh: bool = stock(self)
+            return fresh
+        finally:
+            self._lease_void = void
+
+    return has_fresh_majority
+
+
 def _before_its_epoch(stock: Any) -> Any:
     def propose_epoch(self: Any, term: int) -> None:
         stock(self, term)
@@ -235,9 +303,11 @@ def restore_without_the_wait() -> Iterator[None]:
 MUTANTS: dict[str, Mutant] = {
     "clock base taken early": base_taken_early,
     "clock base renewed at every batch": replaced(server_module, "TimeKeeper", lambda stock: BaseRenewed),
+    "epoch entry taken for a base": epoch_entry_is_a_base,
     "wall-clock expiry": replaced(server_module, "TimeKeeper", _by_the_wall),
     "deadline counted from the receipt": replaced(Link, "replied", _from_receipt),
     "deadline counted from the last frame sent": replaced(Wire, "_heard", _from_last_frame),
+    "deadline without drift and margin": deadline_without_drift_and_margin,
     "no epoch check in the table": no_epoch_check,
     "session joined without renewal": _table(JoiningDoesNotRenew),
     "extension that shortens": _table(ExtensionShortens),
@@ -253,6 +323,8 @@ MUTANTS: dict[str, Mutant] = {
     "answers from memory without a fresh majority": replaced(
         Quorum, "has_fresh_majority", lambda stock: lambda self: self.is_leader
     ),
+    "answers from memory in a handover": replaced(Quorum, "has_fresh_majority", _also_in_a_handover),
+    "liveness judged by the last applied time": replaced(Server, "bind", _by_what_was_applied),
     "consistent read from memory": replaced(Control, "_after_log", _from_memory),
     "restore without the wait": restore_without_the_wait,
     "serves before its epoch is applied": replaced(Server, "_propose_epoch", _before_its_epoch),

@@ -12,11 +12,13 @@ from typing import Any
 from unittest.mock import patch
 
 from cluster.raft.backtrack import Backtrack
+from cluster.raft.changing import OneAtATime, OwnTermFirst
 from cluster.raft.commit import Commit, Poison, SnapCommit
-from cluster.raft.elections import PreVote, Stickiness, VoteId
+from cluster.raft.elections import PreVote, Stickiness, Unlisted, VoteId
 from cluster.raft.engine import LEADER
 from cluster.raft.following import Following, Trim
 from cluster.raft.leading import CheckQuorum, Forward
+from cluster.raft.members import KeepsMembers
 from cluster.raft.membership import Membership
 from cluster.raft.node import RaftNode
 from cluster.raft.receiving import AckTerm, OneConn, StepDown
@@ -165,4 +167,8 @@ MUTANTS: dict[str, Mutant] = {
     "without stickiness": _without(Stickiness),
     "without checkquorum": _without(CheckQuorum),
     "without oneconn": _without(OneConn),
+    "without oneatatime": _without(OneAtATime),
+    "without owntermfirst": _without(OwnTermFirst),
+    "without keepsmembers": _without(KeepsMembers, variants.TakesTheListItIsTold),
+    "without unlisted": _without(Unlisted),
 }

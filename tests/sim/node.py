@@ -60,6 +60,7 @@ class SimNode:
             # It died while it started.
             return
         self.node = node
+        self.world.observer.has_state(self.name)
         self._watch(node, life)
 
     def crash(self, *, power: bool = False) -> None:
@@ -97,6 +98,7 @@ class SimNode:
         def restored(state: bytes) -> None:
             before = server.table.time_ms, server.table.epoch
             restore(state)
+            self.world.observer.has_state(self.name)
             if (server.table.time_ms, server.table.epoch) < before:
                 self.world.fail(Violation(f"{self.name}: a snapshot moved it back from {before} (I3)"))
 

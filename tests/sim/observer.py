@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from cluster.codec import unpack, unpack_stream
@@ -62,6 +63,7 @@ class Observer:
         self._log: dict[int, tuple[int, bytes]] = {}
         self._applied_by: dict[tuple[str, int], int] = {}
         self._stamps: dict[bytes, Stamp] = {}
+        self._accepted: set[int] = set()
         self._leaders: dict[int, str] = {}
         self._granted: dict[int, bytes] = {}
         self._events: dict[int, list[Any]] = {}
@@ -78,7 +80,11 @@ class Observer:
 
     def proposed(self, command: bytes, stamp: Stamp) -> None:
         """A leader sealed a batch."""
-        self._stamps.setdefault(command, stamp)
+        self._stamps.setdefault(command, replace(stamp, known_s=self._pace.known_at(stamp.node)))
+
+    def has_state(self, node: str) -> None:
+        """A node has just loaded a state, or begun with what its disk had."""
+        self._pace.reached(node, self._clock())
 
     def applied(self, node: str, life: int, index: int, term: int, command: bytes) -> None:
         """A node is about to apply a command."""
@@ -88,16 +94,17 @@ class Observer:
         self._applied_by[(node, life)] = index
         mark = (term, hashlib.sha256(command).digest())
         known = self._log.get(index)
-        if known is not None:
-            if known != mark:
-                raise Violation(f"{node} applies another command at index {index} than was applied there before")
-            return
-        if index <= self.last_index:
-            raise Violation(f"{node} applies index {index}, which nobody had applied when {self.last_index} was")
-        self._log[index] = mark
-        self.last_index = index
-        self._digest.update(mark[1])
-        self._committed(index, command)
+        if known is None:
+            if index <= self.last_index:
+                raise Violation(f"{node} applies index {index}, which nobody had applied when {self.last_index} was")
+            self._log[index] = mark
+            self.last_index = index
+            self._digest.update(mark[1])
+            self._committed(index, command)
+        elif known != mark:
+            raise Violation(f"{node} applies another command at index {index} than was applied there before")
+        if index in self._accepted:
+            self._pace.reached(node, self._clock())
 
     def begin_anew(self, state: bytes, index: int) -> None:
         """A new group begins with this state, which stands for this index: its log, terms and time are other ones. Tokens are not (I2)."""
@@ -106,7 +113,7 @@ class Observer:
         self._witness = Witness(state, SWEEP_MAX_PER_BATCH, unpack)
         self._pace = Pace()
         self.last_index = index
-        for of_the_old in (self._log, self._applied_by, self._stamps, self._leaders):
+        for of_the_old in (self._log, self._applied_by, self._stamps, self._leaders, self._accepted):
             of_the_old.clear()
 
     def _committed(self, index: int, command: bytes) -> None:
@@ -138,7 +145,8 @@ class Observer:
             raise Violation(f"cluster time or epoch went back at index {index} (I3)")
         stamp = self._stamps.get(command)
         if stamp is not None and epoch == before[1] == now_epoch:
-            self._pace.accepted(index, Stamp(stamp.node, epoch, time_ms, stamp.clock_s, stamp.real_s))
+            self._accepted.add(index)
+            self._pace.accepted(index, replace(stamp, epoch=epoch, time_ms=time_ms))
 
     def _check_grant(self, index: int, event: list[Any]) -> None:
         _, name, slot, token, node_id, _ = event
@@ -213,7 +221,9 @@ class Observer:
         while after + 1 < kept.next:
             _, after, rows = kept.page(after, b"", extended=True)
             told += rows
-        expected = [[number, *self._events[number]] for number in range(kept.first, kept.next) if number in self._events]
+        expected = [
+            [number, *self._events[number]] for number in range(kept.first, kept.next) if number in self._events
+        ]
         if told != expected:
             raise Violation(f"{node} tells of other events from number {kept.first} on than the log has (D9)")
 

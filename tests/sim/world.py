@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from cluster.address import Address
+from cluster.errors import CoordinationError
 from cluster.node import NodeConfig
 from cluster.storage import Durability
 from tests.history.record import Recorder
@@ -37,7 +38,9 @@ CLOSE_S = 5.0
 class World:
     """Everything of one seed."""
 
-    def __init__(self, rng: random.Random, shape: Shape, workers: int = 3, durability: Durability = "fsync", work: str = "all") -> None:
+    def __init__(
+        self, rng: random.Random, shape: Shape, workers: int = 3, durability: Durability = "fsync", work: str = "all"
+    ) -> None:
         self.rng = rng
         self.shape = shape
         self.works = WORKS[work]
@@ -129,7 +132,12 @@ class World:
     async def serve_everybody(self) -> None:
         """Liveness: whoever asks now and waits long enough is granted."""
         for name in NAMES:
-            lease = await self.workers[0].coordinator.aio.acquire(name, lease_time=1.0, wait_time=10.0, timeout=10.0)
+            try:
+                lease = await self.workers[0].coordinator.aio.acquire(
+                    name, lease_time=1.0, wait_time=10.0, timeout=10.0
+                )
+            except CoordinationError as error:
+                raise Violation(f"{name!r} is not granted to anybody when all work has ended: {error}") from error
             if lease is None:
                 raise Violation(f"{name!r} is not granted to anybody 10 s after all work ended")
             await lease.release()
