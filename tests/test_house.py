@@ -174,6 +174,24 @@ def test_nothing_is_ever_unpickled() -> None:
     assert not wrong, wrong
 
 
+def test_macs_are_made_in_one_place_and_compared_in_constant_time_only() -> None:
+    handshake = "cluster/net/handshake.py"
+    assert [name for name in files(*PRODUCT) for found in imports(name) if found.module == "hmac"] == [handshake]
+    calls = [node for node in nodes(handshake) if isinstance(node, ast.Call)]
+    constant = [each for each in calls if ast.unparse(each.func) == "hmac.compare_digest"]
+    received = {ast.unparse(each.args[0]) for each in constant}
+    assert received == {"proof", "mac"}
+    assert all(ast.unparse(each.args[1]).startswith("prove(") for each in constant)
+    compared = [
+        f"{handshake}:{node.lineno}: {ast.unparse(node)}"
+        for node in nodes(handshake)
+        if isinstance(node, ast.Compare)
+        for text in map(ast.unparse, [node.left, *node.comparators])
+        if text in received or "prove(" in text
+    ]
+    assert not compared, compared
+
+
 def test_every_module_says_what_it_knows() -> None:
     silent = [
         name

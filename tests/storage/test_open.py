@@ -262,16 +262,6 @@ def test_what_a_power_cut_takes_is_said_at_the_start(durability: Durability, cap
     storage.close()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="everything is allowed to root")
-@pytest.mark.parametrize("mode", [0o000, 0o500])
-def test_a_directory_that_is_closed_to_this_user_is_a_usage_error(tmp_path: Path, env: RealEnv, mode: int) -> None:
-    path = tmp_path / "closed"
-    path.mkdir(mode=mode)
-    with pytest.raises(UsageError, match="cannot be used"):
-        open_storage(env, str(path), "fsync")
-    path.chmod(0o700)
-
-
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
 def test_a_refused_call_at_the_start_is_a_usage_error(number: int) -> None:
     whole = SimDisk()
