@@ -13,13 +13,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import tenure
 from tests.cli.support_cli import environ
+from tests.faults.program_action import FORMS
 from tests.faults.program_holder import RECORD
 from tests.faults.support_store import Store
 from tests.history.counter import lost_increments
@@ -30,7 +31,7 @@ NAME = "job"
 
 
 class Holder:
-    """A process of ``program_holder``."""
+    """A process of ``program_holder`` or ``program_action``."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -54,12 +55,11 @@ class Holder:
 
 
 @contextmanager
-def holder(endpoints: str, stores: list[Store], errors: Path) -> Iterator[Holder]:
-    arguments = [endpoints, NAME, str(LEASE_S), *(str(store.port) for store in stores)]
+def holder(program: str, arguments: Sequence[object], errors: Path) -> Iterator[Holder]:
     with (
         errors.open("w") as stderr,
         subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.program_holder", *arguments],
+            [sys.executable, "-m", f"tests.faults.{program}", *map(str, arguments)],
             env=environ(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -80,7 +80,9 @@ def test_a_holder_stopped_past_its_lease__B2_A6_C1_I4_I8_I10(tmp_path: Path) -> 
         tenure.connect(group.endpoints) as coordinator,
         plain.running(),
         fenced.running(),
-        holder(group.endpoints, [plain, fenced], tmp_path / "holder.err") as stale,
+        holder(
+            "program_holder", [group.endpoints, NAME, LEASE_S, plain.port, fenced.port], tmp_path / "holder.err"
+        ) as stale,
     ):
         before = stale.says()
         assert before["confidence"] != "lost"
@@ -113,3 +115,26 @@ def test_a_holder_stopped_past_its_lease__B2_A6_C1_I4_I8_I10(tmp_path: Path) -> 
     assert len(lost) == 1, "a counter that trusts in the lease alone loses an increment"
     assert f"under token {before['token']}" in lost[0]
     assert not lost_increments(fenced.events)
+
+
+def test_check_is_the_first_statement_of_an_action_that_was_stopped_past_its_lease__A6_B2_I8(tmp_path: Path) -> None:
+    with NodeGroup(tmp_path) as group, tenure.connect(group.endpoints) as coordinator, ExitStack() as stack:
+        tokens: dict[str, int] = {}
+        stale: dict[str, Holder] = {}
+        for form in FORMS:
+            arguments = [group.endpoints, form, LEASE_S, form]
+            stale[form] = stack.enter_context(holder("program_action", arguments, tmp_path / f"{form}.err"))
+            tokens[form] = stale[form].says()["token"]
+        for action in stale.values():
+            action.stop()
+        for form, action in stale.items():
+            successor = coordinator.acquire(form, lease_time=60.0, wait_time=30.0)
+            assert successor is not None
+            assert successor.token > tokens[form]
+            action.go_on()
+            assert action.says() == {"check": "raised"}
+            assert action.says() == {"outcome": "LeaseLost"}
+            state = coordinator.state(form, consistent=True)
+            assert state.leader is not None
+            assert state.leader.token == successor.token
+            assert successor.release(), "the successor is unharmed"
