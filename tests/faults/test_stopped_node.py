@@ -8,26 +8,21 @@ The election timeout is raised, so that what a busy machine adds is small agains
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 import tenure
-from cluster.codec import frame, pack, unpack
 from cluster.env import boot_clock
 from cluster.opcodes import Op, Status
+from tests.faults.support_asking import REFUSALS, Asking, acquire, wait_for
 from tests.faults.support_group import caught_up, follows, leads, said, wait
-from tests.net.attackers import frame_of, known
 from tests.support import eventually
-from tests.support_cluster import NodeGroup, NodeProcess
+from tests.support_cluster import NodeGroup
 
 ELECTION_S = 1.2
 # A node draws its timeout up to twice the shortest one.
 LONGEST_S = 2 * ELECTION_S
 SETTLED_WITHIN_S = 30.0
-ANSWERS_WITHIN_S = 30.0
-# A node that was told too late says one of these: "it did not happen", or "I proposed it, and do not lead any more".
-REFUSALS = {Status.NOT_LEADER, Status.STALE_EPOCH, Status.WRONG_EPOCH, Status.UNSURE}
 
 
 @pytest.fixture(scope="module")
@@ -45,40 +40,6 @@ def group(started: NodeGroup) -> Iterator[NodeGroup]:
         node.resume()
 
 
-class Asleep:
-    """Requests of one client to one node: sent now, answered when the node can."""
-
-    def __init__(self, node: NodeProcess) -> None:
-        self._caller, self._epoch = known(node.address, 1)
-        self._caller.settimeout(ANSWERS_WITHIN_S)
-        self._sent = 0
-
-    def send(self, *operations: list[Any]) -> None:
-        frames = [frame(pack([self._sent + number, self._epoch, each])) for number, each in enumerate(operations, 1)]
-        self._sent += len(operations)
-        self._caller.sendall(b"".join(frames))
-
-    def answers(self, count: int) -> list[list[Any]]:
-        """So many of them, in the order of the requests."""
-        found: dict[int, list[Any]] = {}
-        while len(found) < count:
-            number, answer, *_ = unpack(frame_of(self._caller))
-            # 0: what it was not asked for.
-            if number:
-                found[number] = answer
-        return [found[number] for number in sorted(found)]
-
-    def __enter__(self) -> Asleep:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._caller.close()
-
-
-def _acquire(name: str, acquisition: bytes) -> list[Any]:
-    return [int(Op.ACQUIRE), acquisition * 16, name.encode(), 60_000, 1, 0, 0, b"asleep", b""]
-
-
 def _terms(group: NodeGroup) -> dict[str, tuple[str, int]]:
     return {node.address: (said(node).role, said(node).term) for node in group.nodes}
 
@@ -86,15 +47,14 @@ def _terms(group: NodeGroup) -> dict[str, tuple[str, int]]:
 def test_a_request_that_slept_in_a_stopped_leader_grants_nothing__B2_E3_I1_I4(group: NodeGroup) -> None:
     old = group.leader()
     others = [node for node in group.nodes if node is not old]
-    with Asleep(old) as late, tenure.connect([node.address for node in others], timeout=SETTLED_WITHIN_S) as elsewhere:
-        late.send(_acquire("late/before", b"b"))
-        ((status, token, *_),) = late.answers(1)
+    with Asking(old, 1) as late, tenure.connect([node.address for node in others], timeout=SETTLED_WITHIN_S) as elsewhere:
+        ((status, token, *_),) = late.ask(acquire("late/before", b"b"))
         assert status == Status.OK, "this client and its requests are good"
         old.pause()
-        late.send(
-            _acquire("late/taken", b"t"),
-            [int(Op.WAIT), 60_000, _acquire("late/taken", b"w")],
-            _acquire("late/free", b"f"),
+        sent = late.send(
+            acquire("late/taken", b"t"),
+            wait_for(60_000, acquire("late/taken", b"w")),
+            acquire("late/free", b"f"),
             [int(Op.RELEASE), b"b" * 16, b"late/before", token, 0],
         )
         eventually(lambda: any(leads(node) for node in others), SETTLED_WITHIN_S, "another leads")
@@ -104,7 +64,7 @@ def test_a_request_that_slept_in_a_stopped_leader_grants_nothing__B2_E3_I1_I4(gr
         new = next(node for node in others if leads(node))
         term = said(new).term
         old.resume()
-        answers = late.answers(4)
+        answers = [late.answer(number) for number in sent]
         assert {answer[0] for answer in answers} <= REFUSALS, answers
         eventually(lambda: follows(old), SETTLED_WITHIN_S, "the old leader follows")
         wait(LONGEST_S)
@@ -112,7 +72,7 @@ def test_a_request_that_slept_in_a_stopped_leader_grants_nothing__B2_E3_I1_I4(gr
             node.address: ("leader" if node is new else "follower", term) for node in group.nodes
         }, "who returns topples nobody"
         found = {lease.name: (lease.token, lease.node_id) for lease in elsewhere.leases("late/")}
-        assert found == {"late/before": (token, "asleep"), "late/taken": (taken.token, taken.node_id)}
+        assert found == {"late/before": (token, "asking"), "late/taken": (taken.token, taken.node_id)}
         assert taken.confidence == "held"
         assert taken.release()
 
