@@ -60,6 +60,7 @@ class Batcher:
         self._tickets: dict[int, Answered] = {}
         self._next_ticket = 1
         self._afterwards: list[Callable[[], None]] = []
+        self._handing_out = False
 
     @property
     def serving(self) -> bool:
@@ -81,9 +82,10 @@ class Batcher:
     def after_flight(self, then: Callable[[], None]) -> bool:
         """Call ``then`` when the batch under way has been answered, or the next one if there is one to come; at once if there is none.
 
+        While answers are handed out their batch is still under way: those that are left may change what ``then`` looks at.
         Returns False, and will not call it, if REQUESTS_QUEUED_MAX wait like this already.
         """
-        if self._flying is None and not self.intake.queued:
+        if self._flying is None and not self.intake.queued and not self._handing_out:
             then()
         elif len(self._afterwards) >= REQUESTS_QUEUED_MAX:
             return False
@@ -103,6 +105,8 @@ class Batcher:
             return
         sealed = self.intake.seal(self._stamp())
         if sealed is None:
+            # All that was queued has gone with its connections.
+            self._go_on()
             return
         # Set first: a raft group of one applies within propose.
         self._flying, self._index, self._term = sealed, 0, self._log.term
@@ -131,14 +135,23 @@ class Batcher:
         waiting = self.intake.take_all()
         if waiting is not None:
             self._hand_out(waiting.refuse(queued))
+        self._go_on()
 
     def _hand_out(self, routed: tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]) -> None:
         frames, answers = routed
         deliver = self._deliver
-        for conn_id, data in frames:
-            deliver(conn_id, data)
-        for ticket, answer in answers:
-            self._tickets.pop(ticket)(answer)
+        self._handing_out = True
+        try:
+            for conn_id, data in frames:
+                deliver(conn_id, data)
+            for ticket, answer in answers:
+                self._tickets.pop(ticket)(answer)
+        finally:
+            self._handing_out = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Do what was to be done after the batch that was under way."""
         if self._afterwards:
             afterwards, self._afterwards = self._afterwards, []
             for then in afterwards:

@@ -173,7 +173,10 @@ class Control:
                 self._env.call_soon(self._revocation_done)
             self._reply(number, rid, answer)
 
-        self._host.batcher.submit(pack(operation), answered)
+        if acquisition:
+            self._waiting.submit(operation[1], pack(operation), answered)
+        else:
+            self._host.batcher.submit(pack(operation), answered)
         return None
 
     def _revocation_done(self) -> None:

@@ -33,6 +33,7 @@ class Waiter:
         operation: the encoded acquisition.
         until: when its wait is over, by the env's clock.
         proposed: its acquisition is queued or under way; only an answer ends that.
+        cancelled: called off meanwhile: a refusal ends it.
         heard: number of the connection's last frame when it was proposed.
         client: the client that it belongs to.
     """
@@ -45,6 +46,7 @@ class Waiter:
     operation: bytes
     until: float
     proposed: bool = False
+    cancelled: bool = False
     heard: int = 0
     client: bytes = b""
     timer: Handle | None = field(default=None, repr=False)

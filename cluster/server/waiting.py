@@ -15,6 +15,7 @@ from cluster.limits import MAX_LEADERS_MAX, REFUSALS_QUEUED_MAX_BYTES, WAITER_UN
 from cluster.opcodes import Op, Status
 from cluster.ports import Env
 from cluster.server import answers
+from cluster.server.batcher import Answered
 from cluster.server.clients import Session
 from cluster.server.waiters import Waiter, WaitQueues
 
@@ -33,7 +34,7 @@ class WaitingDesk:
         self._host = host
         self._reply = reply
         self._queues = WaitQueues(env, self, host.batcher.intake.waited)
-        # Acquisitions of waiters that are proposed and not answered, whether their connection is still there or not.
+        # Acquisitions that were submitted and are not answered, whether their connection is still there or not.
         self._under_way: Counter[bytes] = Counter()
         self._undecided_bytes = 0
 
@@ -64,7 +65,7 @@ class WaitingDesk:
             return answers.bad_request("names are given twice")
         if self.holds(acq_id, names):
             # Granted before, and the reply was lost. All who stand in line wait for this very lease, so it must not stand behind them.
-            return self._regrant(session.number, rid, pack(inner))
+            return self._regrant(session.number, rid, acq_id, pack(inner))
         if self._queues.count >= WAITERS_MAX:
             return answers.overloaded("WAITERS_MAX")
         if self._queues.weight >= WAITERS_MAX_BYTES:
@@ -83,12 +84,23 @@ class WaitingDesk:
             self._queues.remove(waiter)
         return overloaded
 
-    def _regrant(self, number: int, rid: int, operation: bytes) -> bytes | None:
+    def submit(self, acq_id: bytes, operation: bytes, answered: Answered) -> None:
+        """Have the log decide an acquisition. Unlike those of the hot path it travels also if its connection is gone meanwhile."""
+
+        def decided(answer: bytes) -> None:
+            self._under_way[acq_id] -= 1
+            if not self._under_way[acq_id]:
+                del self._under_way[acq_id]
+            answered(answer)
+
+        self._under_way[acq_id] += 1
+        self._host.batcher.submit(operation, decided)
+
+    def _regrant(self, number: int, rid: int, acq_id: bytes, operation: bytes) -> bytes | None:
         """Have the log answer an acquisition that holds already."""
-        batcher = self._host.batcher
-        if not batcher.intake.takes(False):
+        if not self._host.batcher.intake.takes(False):
             return answers.overloaded("REQUESTS_QUEUED_MAX")
-        batcher.submit(operation, lambda answer: self._reply(number, rid, answer))
+        self.submit(acq_id, operation, lambda answer: self._reply(number, rid, answer))
         return None
 
     def _overtaken(self, waiter: Waiter) -> None:
@@ -104,9 +116,17 @@ class WaitingDesk:
 
     def cancel(self, number: int, acq_id: bytes) -> None:
         waiter = self._queues.of(number, acq_id)
-        if waiter is not None and not waiter.proposed:
-            self._queues.remove(waiter)
-            self._reply(waiter.conn_id, waiter.rid, answers.CANCELLED)
+        if waiter is None:
+            return
+        if waiter.proposed:
+            # It may be granted; who called it off is told, and gives it back.
+            waiter.cancelled = True
+        else:
+            self._call_off(waiter)
+
+    def _call_off(self, waiter: Waiter) -> None:
+        self._queues.remove(waiter)
+        self._reply(waiter.conn_id, waiter.rid, answers.CANCELLED)
 
     def alive(self, waiter: Waiter) -> bool:
         session = self._host.sessions.get(waiter.conn_id)
@@ -123,16 +143,15 @@ class WaitingDesk:
     def propose(self, waiter: Waiter) -> None:
         session = self._host.sessions.get(waiter.conn_id)
         waiter.heard = session.heard_rid if session is not None else waiter.rid
-        self._under_way[waiter.acq_id] += 1
-        self._host.batcher.submit(waiter.operation, lambda answer: self._proposed(waiter, answer))
+        self.submit(waiter.acq_id, waiter.operation, lambda answer: self._proposed(waiter, answer))
 
     def _proposed(self, waiter: Waiter, answer: bytes) -> None:
         """The answer to a waiter's acquisition."""
-        self._under_way[waiter.acq_id] -= 1
-        if not self._under_way[waiter.acq_id]:
-            del self._under_way[waiter.acq_id]
         fields = unpack(answer)
         status = fields[0]
+        if waiter.cancelled and status in (Status.HELD, Status.NOT_YET):
+            self._call_off(waiter)
+            return
         if status == Status.HELD:
             self._queues.refused(waiter)
             return
@@ -195,7 +214,7 @@ class WaitingDesk:
         if acq_id in self._under_way:
             return answers.overloaded("REQUESTS_QUEUED_MAX")
         if self.holds(acq_id, names):
-            return self._regrant(number, rid, operation)
+            return self._regrant(number, rid, acq_id, operation)
         return self._stand_back(next((name for name in names if self._queues.length(name)), names[0]))
 
     def holds(self, acq_id: bytes, names: Sequence[bytes]) -> bool:

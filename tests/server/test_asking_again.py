@@ -42,15 +42,15 @@ class Client:
 
     def wait(self, acq_id: bytes, wait_ms: int = 60_000) -> int:
         """Ask for the name, ready to wait; returns the request's number."""
-        return self._ask([int(Op.WAIT), wait_ms, _acquisition(acq_id)])
+        return self.ask([int(Op.WAIT), wait_ms, acquisition(acq_id)])
 
     def acquire(self, acq_id: bytes) -> int:
-        return self._ask(_acquisition(acq_id))
+        return self.ask(acquisition(acq_id))
 
     def close(self) -> None:
         self._connection.close("the test says so")
 
-    def _ask(self, operation: list[Any]) -> int:
+    def ask(self, operation: list[Any]) -> int:
         self._rid += 1
         self._connection.write(frame(pack([self._rid, self._epoch, operation])))
         return self._rid
@@ -74,8 +74,8 @@ class Client:
                 self.replies[message[0]] = message[1]
 
 
-def _acquisition(acq_id: bytes) -> list[Any]:
-    return [int(Op.ACQUIRE), acq_id, NAME, 60_000, 1, 0, 0, b"test:1", b""]
+def acquisition(acq_id: bytes, name: bytes = NAME) -> list[Any]:
+    return [int(Op.ACQUIRE), acq_id, name, 60_000, 1, 0, 0, b"test:1", b""]
 
 
 def on_a_node(story: Callable[[LocalNode], Coroutine[Any, Any, None]]) -> None:
@@ -198,7 +198,7 @@ def test_nor_while_its_older_copy_has_yet_to_travel__C5(monkeypatch: pytest.Monk
         commit = hold_back(node, monkeypatch)
         mine = b"m" * 16
         busy = await Client(node, b"H" * 16).open()
-        busy._ask([int(Op.ACQUIRE), b"h" * 16, b"another", 60_000, 1, 0, 0, b"test:1", b""])
+        busy.ask(acquisition(b"h" * 16, b"another"))
         await turns()
         first = await Client(node, b"A" * 16).open()
         first.wait(mine)
@@ -268,7 +268,7 @@ def test_what_its_connection_has_left_behind_does_not_take_back_what_its_client_
         again.close()
         await turns()
         last = await Client(node, b"A" * 16).open()
-        last._ask([int(Op.ABANDON), mine, NAME])
+        last.ask([int(Op.ABANDON), mine, NAME])
         await turns()
         for _ in range(6):
             commit()
