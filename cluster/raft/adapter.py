@@ -19,6 +19,7 @@ from cluster.raft.lifecycle import Lifecycle
 from cluster.raft.members import KeepsMembers
 from cluster.raft.preferring import Preference
 from cluster.raft.receiving import AckTerm, OneConn, StepDown
+from cluster.raft.returning import AsksAnew
 from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
 from cluster.raft.snapsend import SnapSend
 from cluster.raft.startup import Startup
@@ -30,6 +31,7 @@ class Adapter(
     StepDown,
     AckTerm,
     Lifecycle,
+    AsksAnew,
     LateTimers,
     PreVote,
     Stickiness,

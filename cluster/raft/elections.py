@@ -101,6 +101,8 @@ class VoteId(Elections):
 
     def _on_vote(self, peer: Peer, message: list[Any]) -> None:
         term = message[1]
+        if term != self._SyncObj__raftCurrentTerm:
+            return
         if self._voters[0] != term:
             self._voters = (term, set())
         if peer.id not in self._voters[1]:

@@ -159,6 +159,8 @@ class Configuration(Core):
         self._name_voters([peer.node for peer in self._counted])
         if newest != before:
             self._tell()
+        # Whoever may stand only now has no timer for it.
+        self._arm()
 
     def _new_peer(self, name: str) -> Peer:
         peer = Peer(name)

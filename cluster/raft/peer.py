@@ -47,6 +47,7 @@ class Peer:
         While this node leads:
         next: index of the first entry that was not sent.
         match: up to here its log is known to be ours, durably.
+        had: up to here it was so over an earlier connection: where sending begins.
         voter: whether it counts: a node that has not caught up yet does not.
         open: it takes appends: it is connected and needs no snapshot.
         in_flight: last indexes of appends with entries that it has not answered.
@@ -62,6 +63,7 @@ class Peer:
         "answered",
         "connected",
         "connected_at",
+        "had",
         "hello",
         "id",
         "in_flight",
@@ -87,7 +89,7 @@ class Peer:
 
     def begin(self, last_index: int) -> None:
         """A reign begins, or the peer came back as another incarnation: nothing that it acknowledged before counts."""
-        self.match = 0
+        self.match = self.had = 0
         self.voter = False
         self.answered = -inf
         self.next = last_index + 1
@@ -95,8 +97,9 @@ class Peer:
 
     def reconnect(self) -> None:
         """What was under way to it is lost or will not be answered."""
-        if self.match:
-            self.next = self.match + 1
+        self.had = self.match or self.had
+        if self.had:
+            self.next = self.had + 1
         self.open = self.connected
         self.in_flight.clear()
         self.restarted = -inf

@@ -42,8 +42,10 @@ class Timers(Elections):
         return self._SyncObj__raftElectionDeadline if self._may_stand() else inf
 
     def _arm(self) -> None:
+        if self._stopped or not self._started:
+            return
         due = self._due()
-        if self._timer_at <= due or self._stopped or not self._started:
+        if self._timer_at <= due:
             return
         if self._timer is not None:
             self._timer.cancel()

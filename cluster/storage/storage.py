@@ -149,9 +149,10 @@ def _open_files(env: Env, disk: Disk, directory: str, synced: bool, segment_byte
     check_files(found)
     if found.log and found.log.cut:
         _tell_of_cut(directory, found.segments, found.log)
+    # A rename that was seen may so far be in the kernel only: the process that made it may have been killed before it synced. First it,
+    # then what it replaces is removed: else the power may take the one and the other.
+    disk.sync_directory()
     _remove_leftovers(disk)
-    # A rename that was seen may so far be in the kernel only: the process that made it may have been killed before it
-    # synced.
     disk.sync_directory()
     work = DiskWork(env)
     files = SegmentLog(disk, env, work, synced=synced, segment_bytes=segment_bytes)

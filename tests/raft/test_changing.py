@@ -264,3 +264,39 @@ def test_pre_votes_are_asked_of_members_only() -> None:
     w["B"].adapter._campaign()
     assert any(message[0] == PRE_VOTE for message in w.pending("B", "C"))
     assert not w.pending("B", "D")
+
+
+# Who may stand by a list, stands when its leader is silent.
+
+
+def stands_in_silence(w: World, name: str, other: str) -> bool:
+    """Connected and unheard for seconds, it asks for votes."""
+    for _ in range(40):
+        w.now += 0.05
+        w[name].env.fire_due()
+    return any(message[0] == PRE_VOTE for message in w.pending(name, other))
+
+
+def test_a_node_that_is_added_stands_when_its_leader_falls_silent() -> None:
+    w = grown("ABC")
+    ready(w, "A", "D", "ABC", "BC")
+    w.flow("A", "D")
+    w.work("D")
+    assert members(w, "D") == "ABCD"
+    assert w.let_in("D", "B")
+    w.link("D", "B")
+    assert stands_in_silence(w, "D", "B")
+
+
+def test_a_node_whose_removal_came_to_nothing_stands_when_its_leader_falls_silent() -> None:
+    w = grown("ABC")
+    w.cut("A", "B")
+    change(w, "A", "remove", "C")
+    w.flow("A", "C")
+    assert members(w, "C") == "AB"
+    assert not stands_in_silence(w, "C", "B"), "it is not a member, as far as it knows"
+    w.kill("A")
+    w.elect("B", "C")
+    exchange(w, "B", "C")
+    assert members(w, "C") == "ABC"
+    assert stands_in_silence(w, "C", "B")

@@ -59,6 +59,21 @@ def test_s15_a_vote_counts_once__election_safety() -> None:
     assert [rule for rule, _ in s15_vote_twice(variant({VoteId: None}))] == ["ElectionSafety"]
 
 
+def test_a_late_vote_of_an_earlier_term_does_not_make_a_vote_count_twice__election_safety() -> None:
+    w = World("ABCDE")
+    w.now += 0.7
+    a = w["A"]
+    for voter in "CB":
+        a.adapter._campaign(forced=True)
+        a.env.run_soon()
+        w.flow("A", voter)
+    (early,), (*_, late) = ([vote for vote in w.pending(name, "A") if vote[0] == VOTE] for name in "CB")
+    assert (early, late) == ([VOTE, 1], [VOTE, 2])
+    for sender, vote in (("B", late), ("C", early), ("B", late)):
+        w.hand_over(sender, "A", encode(*vote))
+        assert not a.raft.is_leader, "two of five"
+
+
 def s18_deaf_follower(adapter: Any) -> int:
     """One follower is not reached for 2.5 s of every 3, for a minute; what it sends arrives. Returns the number of elections meanwhile."""
     w, leader, (deaf, other) = running(adapter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import logging
 import pickle
 import random
@@ -15,7 +16,7 @@ import pytest
 from cluster.env import RealEnv
 from cluster.storage import StorageDamaged, open_storage, work
 
-from .simdisk import SimDisk
+from .simdisk import Crash, SimDisk
 from .simenv import SimEnv
 from .test_sync import begun
 
@@ -65,6 +66,47 @@ def test_a_kill_between_a_rename_and_its_directory_sync_is_made_good_at_the_next
         drive.crash_power()
         storage = open_storage(SimEnv(drive, random.Random(1)).port, "data", "fsync", segment_bytes=4096)
         assert storage.meta.voted_for == "a"
+
+
+def two_snapshots(drive: SimDisk) -> None:
+    """The second is saved over a journal that was shortened after the first."""
+    env = SimEnv(drive, random.Random(0))
+    storage = open_storage(env.port, "data", "fsync", segment_bytes=4096)
+    for index in range(1, 10):
+        storage.journal.add(b"x", index, 0)
+    for index in (5, 9):
+        storage.journal.sync(lambda: None)
+        env.run()
+        storage.snapshots.save(index, 0, b"state", lambda error: None)
+        env.run()
+        storage.journal.deleteEntriesTo(index - 1)
+
+
+def open_again(drive: SimDisk) -> int:
+    storage = open_storage(SimEnv(drive, random.Random(1)).port, "data", "fsync", segment_bytes=4096)
+    return storage.snapshots.index
+
+
+def test_nor_does_a_start_remove_what_a_rename_replaced_before_the_rename_is_synced__I9() -> None:
+    """Else the power may take the new snapshot and the old one, and the journal begins behind both."""
+    whole = SimDisk(random.Random(0))
+    two_snapshots(whole)
+    (renamed,) = (call for call, what in enumerate(whole.log, 1) if what.startswith("rename snapshot-0000000000000009"))
+    for seed in range(30):
+        for call in itertools.count(1):
+            drive = SimDisk(random.Random(seed), crash_at=renamed + 1)
+            with pytest.raises(Crash):
+                two_snapshots(drive)
+            drive.crash_process()
+            drive.crash_at = drive.calls + call
+            try:
+                open_again(drive)
+            except Crash:
+                drive.crash_power()
+                drive.crash_at = 0
+                assert open_again(drive) in (5, 9)
+            else:
+                break
 
 
 def test_a_close_waits_for_a_sync_that_runs_and_gives_up_on_a_disk_that_hangs(
