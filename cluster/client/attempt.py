@@ -147,6 +147,9 @@ class AcquireCall(Call):
 
     def overdue(self, unknown: bool) -> float | None:
         if self.phase is Phase.ORPHAN:
+            if unknown:
+                # Its answer may still be a grant, and nobody looks at it any more.
+                self._abandon()
             return None
         trouble = self._engine.trouble_of(self)
         waited_s = self._timeout_s + self.spec.wait_ms / 1000

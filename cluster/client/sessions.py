@@ -211,8 +211,8 @@ class Session:
             self._renewal = None
 
     def end(self, reason: str) -> None:
-        """It is over: every lease on it is lost, at once."""
-        if self.ended:
+        """It is over: every lease on it is lost, at once. One that is not open yet goes on: whoever leads by then will open it."""
+        if self.ended or not self.id:
             return
         self.ended = True
         self.engine.sessions.forget(self)

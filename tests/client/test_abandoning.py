@@ -224,3 +224,20 @@ def test_waiting_attempts_end_with_their_coordinator() -> None:
         assert not counts(other)
 
     story(tell)
+
+
+def test_what_is_granted_after_it_was_given_up_for_too_long_is_abandoned_too__C10() -> None:
+    """Nobody waits for its answer any more, and on a session that goes on it would live as long as the session."""
+
+    async def tell(world: World) -> None:
+        keep = await world.aio.acquire("keep", lease_time=1, auto_extend=True)
+        assert keep is not None
+        world.cluster.once(Op.ACQUIRE, Fate(late_s=60))
+        task = asyncio.ensure_future(world.aio.acquire("job", lease_time=1, auto_extend=True))
+        await world.advance(0.1)
+        assert world.cluster.table.lease_count == 2
+        await cancelled(task)
+        await world.until(lambda: world.cluster.table.lease_count == 1, within_s=10)
+        assert await keep.release()
+
+    story(tell)

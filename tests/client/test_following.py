@@ -146,6 +146,26 @@ def test_another_cluster_under_the_same_addresses_ends_what_was_held__E4() -> No
     story(tell)
 
 
+def test_a_session_that_was_to_be_opened_when_the_cluster_changed_is_opened_by_the_new_one__E4() -> None:
+    async def tell(world: World) -> None:
+        await world.aio.state("job")
+        for address in world.cluster.addresses:
+            world.cluster.kill(address)
+        task = asyncio.ensure_future(world.aio.acquire("job", lease_time=2, auto_extend=True, timeout=20))
+        await world.advance(0.1)
+        world.cluster.up.update(world.cluster.addresses)
+        world.cluster.cluster_id = b"d" * 16
+        world.cluster.lead("n2:1")
+        await world.until(task.done, within_s=15)
+        lease = task.result()
+        assert lease is not None
+        await world.advance(7)
+        assert lease.confidence == "held", "it is renewed"
+        assert await lease.release() is True
+
+    story(tell)
+
+
 def test_refusals_of_all_nodes_are_told_as_what_they_are__G6() -> None:
     async def tell(world: World) -> None:
         for address in world.cluster.addresses:
