@@ -13,7 +13,7 @@ from tests.sim.known import ELSEWHERE, FOUND_AT
 
 pytestmark = pytest.mark.fast
 
-MARKS = {"all": "", "records": " †", "electors": " ‡"}
+MARKS = {"all": "", "records": " †", "electors": " ‡", "impatient": " §"}
 
 
 def rows(head: str) -> list[list[str]]:

@@ -13,7 +13,15 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from tests.sim import crew, mutants, mutants_candidates, mutants_electors, mutants_raft, mutants_records
+from tests.sim import (
+    crew,
+    mutants,
+    mutants_candidates,
+    mutants_electors,
+    mutants_impatient,
+    mutants_raft,
+    mutants_records,
+)
 from tests.sim.campaign import SEED_LIMIT_S
 from tests.sim.known import FOUND_AT
 from tests.sim.run import run
@@ -25,8 +33,13 @@ ALL: dict[str, mutants.Mutant] = {
     **mutants_records.MUTANTS,
     **mutants_candidates.MUTANTS,
     **mutants_electors.MUTANTS,
+    **mutants_impatient.MUTANTS,
 }
-WORK_OF = {**mutants_records.WORK_OF, **dict.fromkeys(mutants_electors.MUTANTS, "electors")}
+WORK_OF = {
+    **mutants_records.WORK_OF,
+    **dict.fromkeys(mutants_electors.MUTANTS, "electors"),
+    **dict.fromkeys(mutants_impatient.MUTANTS, "impatient"),
+}
 
 
 class BrokenMutant(AssertionError):

@@ -88,6 +88,7 @@ FOUND_AT: dict[str, tuple[int, str]] = {
     "counters wiped by registering again": (1, r"Violation: .* F5: counters were wiped"),
     "action not cancelled when its lease is lost": (0, r"Violation: .* the action of .* was not told \(rule 7\)"),
     "released before the action has ended": (0, r"Violation: .* it runs on, and its caller was told"),
+    "what was given up is not abandoned": (0, r"Violation: '\w+' is not granted to anybody 10 s after all work ended"),
 }
 """The first seed, and the mutant's sign: type and text of what is raised there, from their begin on. Whatever else is raised shows that
 the mutant is broken itself."""
@@ -162,6 +163,11 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         "needs a leader of two that removes the other and loses that entry; these groups have three members at least. In groups of two "
         "neither is elected again",
         f"{_RAFT}[withoutUnlisted-pairs]",
+    ),
+    "without asksanew": (
+        "needs a member that lost the end of its log and is the same one all the same: no disk here damages a last group, and where the "
+        "power is cut without fsync much else is lost",
+        "tests/raft/test_schedule_shorter.py::test_without_asking_anew_the_group_stands_still_although_two_of_three_run",
     ),
 }
 """What the simulation does not show, why, and the test that shows it by hand."""

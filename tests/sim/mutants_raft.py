@@ -22,6 +22,7 @@ from cluster.raft.members import KeepsMembers
 from cluster.raft.membership import Membership
 from cluster.raft.node import RaftNode
 from cluster.raft.receiving import AckTerm, OneConn, StepDown
+from cluster.raft.returning import AsksAnew
 from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
 from cluster.raft.startup import Startup
 from cluster.raft.timers import LateTimers, Timers
@@ -59,6 +60,13 @@ def _still_the_same(stock: Any) -> Any:
         stock(self, peer, hello)
 
     return greeted
+
+
+@contextmanager
+def earlier_ones_counted() -> Iterator[None]:
+    """Two rules stand against it: another incarnation has no acknowledgements, and none of an earlier connection counts."""
+    with replaced(Membership, "_greeted", _still_the_same)(), _without(AsksAnew)():
+        yield
 
 
 def _forgets_its_start(stock: Any) -> Any:
@@ -137,7 +145,7 @@ def _last_one_again(stock: Any) -> Any:
 
 MUTANTS: dict[str, Mutant] = {
     "wiped node counted before it has caught up": replaced(Membership, "_is_member", _yes),
-    "wiped node's earlier acknowledgements counted": replaced(Membership, "_greeted", _still_the_same),
+    "wiped node's earlier acknowledgements counted": earlier_ones_counted,
     "wiped node votes at once": wiped_votes,
     "vote right after the start": replaced(Timers, "_begin_timers", _forgets_its_start),
     "fsync skipped": replaced(storage, "_open_files", _unsynced),
@@ -171,4 +179,5 @@ MUTANTS: dict[str, Mutant] = {
     "without owntermfirst": _without(OwnTermFirst),
     "without keepsmembers": _without(KeepsMembers, variants.TakesTheListItIsTold),
     "without unlisted": _without(Unlisted),
+    "without asksanew": _without(AsksAnew),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from tests.sim import candidates, electors, records
+from tests.sim import candidates, electors, impatient, records
 from tests.sim.kinds import Work
 
 if TYPE_CHECKING:
@@ -70,5 +70,10 @@ WORK: tuple[Work, ...] = (
     *records.WORK,
     *candidates.WORK,
 )
-WORKS: dict[str, tuple[Work, ...]] = {"all": WORK, "records": records.WORK, "electors": electors.WORK}
+WORKS: dict[str, tuple[Work, ...]] = {
+    "all": WORK,
+    "records": records.WORK,
+    "electors": electors.WORK,
+    "impatient": impatient.WORK,
+}
 """What the clients of a run do: all kinds of work, or one subject all the time, where chance brings too little of it."""

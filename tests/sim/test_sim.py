@@ -67,6 +67,18 @@ def test_seeds_whose_clients_run_electors_only__I8(tmp_path: Path) -> None:
     play(0, 2 * CHUNK, tmp_path, SHORT_S, work="electors")
 
 
+@pytest.mark.timeout(300)
+def test_seeds_whose_clients_give_up_most_of_what_they_ask_for__C4__C10(tmp_path: Path) -> None:
+    play(0, 2 * CHUNK, tmp_path, SHORT_S, work="impatient")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", range(0, LONG_SEEDS // 4, 100))
+def test_many_seeds_whose_clients_give_up_most_of_what_they_ask_for__C4__C10(first: int, tmp_path: Path) -> None:
+    play(first, 100, tmp_path, work="impatient")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(0, LONG_SEEDS // 4, 100))

@@ -46,6 +46,7 @@ class Worker:
         self._asked: dict[Call, float] = {}
         self._granted_until: dict[int, float] = {}
         self.sittings: list[Sitting] = []
+        self.kept: dict[float, Any] = {}
         self._listen()
 
     def believes(self, lease: bytes) -> list[tuple[int, int, float]]:
