@@ -34,6 +34,8 @@ from tests.support import eventually
 DISK_BYTES = 48 << 20
 SERVED_WITHIN_S = 60.0
 TELLS_EVERY_S = 10.0
+# From so long on every fault must have come.
+COVERS_S = 600.0
 NAMES = ("mutex", "plain", "fenced")
 
 
@@ -122,6 +124,8 @@ def soak(directory: Path, seconds: float, seed: int) -> Verdict:
         storm = Storm(group, crew, NAMES, rng)
         verdict.counts = storm.counts
         _equip(storm, directory, stack, verdict)
+        for reason in verdict.not_here:
+            _tell(f"not here: {reason}")
         stack.enter_context(group)
         try:
             with at_work(crew, seed), tenure.connect(group.endpoints) as storm.asking:
@@ -133,8 +137,17 @@ def soak(directory: Path, seconds: float, seed: int) -> Verdict:
                     member.end()
         except AssertionError as error:
             verdict.objections.append(f"{error}\n{group.logs()}")
+    if not verdict.objections:
+        verdict.objections += uncovered(storm, seconds)
     _judge(verdict, crew, stores)
     return verdict
+
+
+def uncovered(storm: Storm, seconds: float) -> list[str]:
+    """What did not come in so long a soak and should have: some fault; in a long one all of them, on leader and follower."""
+    if seconds >= COVERS_S:
+        return [f"never came: {name}" for name in storm.missing()]
+    return [] if storm.counts else ["no fault came"]
 
 
 def _run(storm: Storm, until: float) -> None:
@@ -157,8 +170,6 @@ def _wait_for_grants(crew: list[CrewMember]) -> None:
 
 
 def _judge(verdict: Verdict, crew: list[CrewMember], stores: dict[str, Store]) -> None:
-    if not verdict.objections and not verdict.counts:
-        verdict.objections.append("no fault came")
     verdict.history = merged(diaries(crew), stores["fenced"].events)
     verdict.objections += check(verdict.history)
     verdict.grants = sum(_grants(member) for member in crew)

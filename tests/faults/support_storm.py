@@ -30,6 +30,9 @@ READY_WITHIN_S = 60.0
 NO_SPACE = "No space left on device"
 STRANGERS = 60
 SPARE_DESCRIPTORS = 12
+LEADER = "leader"
+FOLLOWER = "follower"
+ROLES = (LEADER, FOLLOWER)
 ALL_KILLED = "all nodes killed"
 WORKER_STOPPED = "worker stopped"
 LOOKS_MAX = 30
@@ -41,7 +44,10 @@ class EndedByItself(AssertionError):
 
 
 class Storm:
-    """Draws faults from ``rng``, up to three at a time. ``counts``: how often each came, and in which role it met whom."""
+    """Draws faults from ``rng``, up to three at a time. ``counts``: how often each came, and in which role it met whom.
+
+    Each comes again only when all have come, and meets the raft leader about as often as a follower: so in a long storm none is missing.
+    """
 
     def __init__(
         self, group: LinkedGroup, crew: Sequence[CrewMember], names: Sequence[str], rng: random.Random
@@ -57,42 +63,70 @@ class Storm:
         self._lives = 0
         self._leader = group.nodes[0]
         self._struck: set[object] = set()
+        self._deck: list[str] = []
 
-    def faults(self) -> dict[str, Callable[[], AbstractContextManager[None]]]:
-        """Those that this machine can have."""
+    def node_faults(self) -> dict[str, Callable[[], AbstractContextManager[None]]]:
+        """Those of them that meet one node, the raft leader or a follower."""
         found: dict[str, Callable[[], AbstractContextManager[None]]] = {
             "node killed": self._kill_node,
             "node stopped": self._stop_node,
-            ALL_KILLED: self._kill_all,
-            "worker killed": self._kill_worker,
-            WORKER_STOPPED: self._stop_worker,
             "isolated": self._isolate,
             "deaf": self._deaf,
             "mute": self._mute,
-            "slow links": self._slow,
             "connections cut": self._cut,
             "connections dropped": self._drop,
             "descriptors used up": self._use_descriptors,
         }
         if self.disks:
             found["disk full"] = self._fill_disk
+        return found
+
+    def faults(self) -> dict[str, Callable[[], AbstractContextManager[None]]]:
+        """Those that this machine can have."""
+        found = {
+            **self.node_faults(),
+            ALL_KILLED: self._kill_all,
+            "worker killed": self._kill_worker,
+            WORKER_STOPPED: self._stop_worker,
+            "slow links": self._slow,
+        }
         if self.clocks:
             found["wall clocks set"] = self._set_clocks
         return found
+
+    def missing(self) -> list[str]:
+        """What has not come yet: each fault that this machine can have, and those of one node in both roles."""
+        of_nodes = self.node_faults()
+        wanted = [(name, role) for name in of_nodes for role in ROLES]
+        came = {name for name, _ in self.counts}
+        return [
+            *(f"{name}, {role}" for name, role in wanted if not self.counts[name, role]),
+            *(name for name in self.faults() if name not in of_nodes and name not in came),
+        ]
+
+    def draw(self) -> list[str]:
+        """The faults of the next round."""
+        chosen: list[str] = []
+        for _ in range(self._rng.choice((1, 1, 2))):
+            if not set(self._deck) - set(chosen):
+                self._deck += self._rng.sample(sorted(self.faults()), len(self.faults()))
+            chosen.append(self._deck.pop(next(at for at, name in enumerate(self._deck) if name not in chosen)))
+        if ALL_KILLED in chosen:
+            # Alone: the other one comes next.
+            self._deck[:0] = [name for name in chosen if name != ALL_KILLED]
+            return [ALL_KILLED]
+        if WORKER_STOPPED not in chosen and self._rng.random() < 0.6:
+            # First, while it is known who holds: what only the gate guards against is a stop between looking and writing.
+            chosen.insert(0, WORKER_STOPPED)
+        return chosen
 
     def blow(self, until: float) -> None:
         """One round: one to three faults for a while, all put right, and the group serves again before this returns."""
         self._leader = self.group.leader(READY_WITHIN_S)
         self._struck = set()
         faults = self.faults()
-        chosen = self._rng.sample(sorted(faults), self._rng.choice((1, 1, 2)))
-        if ALL_KILLED in chosen:
-            chosen = [ALL_KILLED]
-        if WORKER_STOPPED not in chosen and self._rng.random() < 0.6:
-            # First, while it is known who holds: what only the gate guards against is a stop between looking and writing.
-            chosen.insert(0, WORKER_STOPPED)
         with ExitStack() as stack:
-            for name in chosen:
+            for name in self.draw():
                 stack.enter_context(faults[name]())
                 self._pass(self._rng.uniform(0.0, 0.5), until)
             self._pass(self._rng.uniform(0.3, 3.0), until)
@@ -119,10 +153,11 @@ class Storm:
         """A node that no other fault of this round has met; the leader as often as all others together."""
         free = [node for node in self.group.nodes if node not in self._struck]
         followers = [node for node in free if node is not self._leader]
-        leads = self._leader in free and (not followers or self._rng.random() < 0.5)
+        ahead = self.counts[what, LEADER] - self.counts[what, FOLLOWER]
+        leads = self._leader in free and (not followers or ahead < 0 or (ahead == 0 and self._rng.random() < 0.5))
         node = self._leader if leads else self._rng.choice(followers)
         self._struck.add(node)
-        self.counts[what, "leader" if leads else "follower"] += 1
+        self.counts[what, LEADER if leads else FOLLOWER] += 1
         return node
 
     def _member(self, what: str) -> CrewMember:
