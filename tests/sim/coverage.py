@@ -53,17 +53,15 @@ def not_covered(counts: Counter[str]) -> list[str]:
             key.startswith(kind + ":") and all(word in key.partition(":")[2].split() for word in words) for key in fired
         )
 
-    more = {
-        on_nodes: [name for fault in FAULTS if fault.on_nodes is on_nodes for name in fault.names]
-        for on_nodes in (True, False)
-    }
+    on_nodes = [name for fault in FAULTS for name in fault.on_nodes]
+    others = [name for fault in FAULTS for name in fault.names if name not in fault.on_nodes]
     missing = [
         f"{kind} of a {role}"
-        for kind in (*ON_NODES, *more[True])
+        for kind in (*ON_NODES, *on_nodes)
         for role in ("leader", "follower")
         if not met(kind, role, "held")
     ]
-    missing += [kind for kind in (*ELSEWHERE, *more[False]) if not met(kind, "held")]
+    missing += [kind for kind in (*ELSEWHERE, *others) if not met(kind, "held")]
     for kind in ("crash", "pause", "isolate"):
         missing += [f"{kind} during {state}" for state in ("election", "transfer", "joining") if not met(kind, state)]
     return missing

@@ -23,13 +23,13 @@ class Fault:
     names: under which it is counted; each is to be covered.
     weight: how often it is drawn, among the weights of all.
     play: does it, undoes it, and returns; what the run's end needs (all nodes up, all links whole) stands then, or after ``Faults.mend``.
-    on_nodes: each name should have met a leader and a follower, not just anybody.
+    on_nodes: those of the names that should have met a leader and a follower, not just anybody.
     """
 
     names: tuple[str, ...]
     weight: int
     play: Callable[[World, Count], Awaitable[None]]
-    on_nodes: bool = False
+    on_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -125,4 +125,6 @@ async def finish(world: World) -> None:
     world.changing = False
 
 
-FAULTS: tuple[Fault, ...] = (Fault(("member added", "member removed"), 1, replace_member),)
+FAULTS: tuple[Fault, ...] = (
+    Fault(("member added", "member removed"), 1, replace_member, on_nodes=("member removed",)),
+)

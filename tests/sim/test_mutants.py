@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from importlib import import_module
-from unittest.mock import patch
 
 import pytest
 
@@ -15,6 +14,7 @@ from tests.sim import mutants_raft
 from tests.sim.hunt import ALL, BrokenMutant, first_seed
 from tests.sim.known import ELSEWHERE, FOUND_AT
 from tests.sim.model_table import in_place
+from tests.sim.mutants import replaced
 from tests.sim.run import run
 from tests.table.model import Model
 
@@ -52,19 +52,10 @@ def test_what_is_shown_elsewhere_is_there(name: str) -> None:
         )
 
 
-class Crash:
-    """A mutant that breaks no rule, but names what is not there."""
-
-    def __enter__(self) -> None:
-        self._patch = patch.object(Poison, "_hand_over", lambda adapter, *args: adapter.no_longer_there(*args))
-        self._patch.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._patch.__exit__(None, None, None)
-
-
 def test_a_mutant_that_merely_crashes_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ALL, "apply twice", Crash)
+    # It breaks no rule, but names what is not there.
+    crash = replaced(Poison, "_hand_over", lambda stock: lambda self, *args: self.no_longer_there(*args))
+    monkeypatch.setitem(ALL, "apply twice", crash)
     with pytest.raises(BrokenMutant, match=r"'apply twice' shows at seed 0 what is not its sign .*no_longer_there"):
         first_seed("apply twice", 3)
 
