@@ -55,6 +55,8 @@ class Backups:
             self._make(reply)
 
     def _make(self, reply: Reply) -> None:
+        # The one before may still be kept: its end must not be this one's.
+        self._forget()
         said = self._describe()
         frozen = self._freeze()
         self._id = backup_id = self._env.entropy(ID_BYTES)
@@ -75,7 +77,7 @@ class Backups:
 
     def _made(self, made: list[bytes], error: BaseException | None) -> None:
         reply, self._waiting = self._waiting, None
-        if not self._id or reply is None:
+        if reply is None:
             return
         if error is not None:
             logger.error("backup.failed error=%s", error)
@@ -88,18 +90,24 @@ class Backups:
 
     def _piece(self, offset: int) -> bytes:
         assert self._data is not None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timer()
         self._fetched_at = self._env.clock()
         self._timer = self._env.call_later(KEPT_S, self._forget)
         piece = self._data[offset : offset + BACKUP_PIECE_BYTES]
         return pack([int(Status.OK), self._id, len(self._data), offset, piece])
 
     def _forget(self) -> None:
+        self._stop_timer()
         self._id, self._data = b"", None
 
-    def close(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._waiting = None
+        self._timer = None
+
+    def close(self) -> None:
+        """Who waits for one is told that there will be none."""
+        reply, self._waiting = self._waiting, None
         self._forget()
+        if reply is not None:
+            reply(answers.CLOSING)

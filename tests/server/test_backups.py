@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -118,6 +119,41 @@ def test_a_backup_that_cannot_be_made_is_told_and_forgotten() -> None:
         states.pop()
         assert (await asked(backups, b"", 0))[0] == Status.OK
         backups.close()
+
+    told(tell)
+
+
+def test_one_that_takes_longer_than_the_one_before_is_kept_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backups_module, "KEPT_S", 0.2)
+    monkeypatch.setattr(backups_module, "IDLE_S", 0.0)
+    over = threading.Event()
+
+    def slow() -> bytes:
+        assert over.wait(10)
+        return b"another state"
+
+    states: list[Callable[[], bytes]] = [slow, lambda: b"state"]
+
+    async def tell(env: RealEnv) -> None:
+        backups = Backups(env, states.pop, lambda: SAID)
+        first = await asked(backups, b"", 0)
+        second = asyncio.ensure_future(asked(backups, b"", 0))
+        env.call_later(0.4, over.set)
+        status, backup_id, *_ = await second
+        assert status == Status.OK
+        assert backup_id != first[1]
+        backups.close()
+
+    told(tell)
+
+
+def test_who_waits_for_a_backup_is_answered_when_the_node_ends() -> None:
+    async def tell(env: RealEnv) -> None:
+        backups = Backups(env, lambda: lambda: b"state", lambda: SAID)
+        waiting = asyncio.ensure_future(asked(backups, b"", 0))
+        await asyncio.sleep(0)
+        backups.close()
+        assert await waiting == [Status.CLOSING]
 
     told(tell)
 
