@@ -17,12 +17,12 @@ from cluster.storage.meta import Meta, State
 from cluster.storage.record import Entry
 from cluster.storage.segments import SEGMENT_BYTES, SegmentLog
 from cluster.storage.snapshots import Snapshot
-from cluster.storage.storage import check_files, guarded, open_disk, read_files
+from cluster.storage.storage import check_files, entries_kept, guarded, open_disk, read_files
 from cluster.storage.work import DiskWork
 
 
 class Remains(NamedTuple):
-    """What a node that does not run has left behind."""
+    """What a node that does not run has left behind. ``entries``: what a start would keep of the log."""
 
     state: State
     entries: Sequence[Entry]
@@ -45,7 +45,7 @@ def read_directory(env: Env, directory: str) -> Remains:
         if found.state is None or not found.state.joined:
             text = f"data directory {directory!r} is of no node that has belonged to a raft group"
             raise UsageError(text, "Name the directory of a node that has")
-        return Remains(found.state, found.log.entries if found.log else (), found.snapshot)
+        return Remains(found.state, entries_kept(found), found.snapshot)
     finally:
         disk.close()
 

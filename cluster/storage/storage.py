@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import logging
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal, NamedTuple
 
@@ -20,6 +20,7 @@ from cluster.storage import snapshots as snapshot_files
 from cluster.storage.damage import StorageDamaged
 from cluster.storage.journal import Journal, MemoryLog
 from cluster.storage.meta import Meta, State
+from cluster.storage.record import Entry
 from cluster.storage.replay import Log, Segment, replay
 from cluster.storage.segments import SEGMENT_BYTES, SegmentLog
 from cluster.storage.snapshots import FileSnapshots, MemorySnapshots, Snapshot, SnapshotStore
@@ -188,7 +189,7 @@ def _open_journal(found: Found, files: SegmentLog, meta: Meta) -> Journal:
         return Journal(files, meta)
     files.adopt(found.log, found.segments)
     journal = Journal(files, meta, found.log.entries, found.log.starts)
-    if found.snapshot and not _reaches(journal, found.snapshot):
+    if found.snapshot and not entries_kept(found):
         index, term, _ = found.snapshot
         logger.warning("journal_reset index=%d term=%d the journal does not reach the snapshot", index, term)
         # The engine needs an entry to go on from, of which only index and term are ever looked at: it is the oldest of
@@ -256,10 +257,14 @@ def check_files(found: Found) -> None:
         )
 
 
-def _reaches(journal: Journal, snapshot: Snapshot) -> bool:
-    """Whether the log goes on from the snapshot: then all of it is kept, whatever its head."""
-    if not len(journal):
-        return False
-    index, term, _ = snapshot
-    pos = index - journal[0][1]
-    return pos < len(journal) and (pos < 0 or journal[pos][2] == term)
+def entries_kept(found: Found) -> Sequence[Entry]:
+    """The log as far as it counts: all of it if it goes on from the snapshot, whatever its head, else nothing.
+
+    A snapshot is durable before the log that disagrees with it is removed; who died in between left both.
+    """
+    entries = found.log.entries if found.log else []
+    if not entries or found.snapshot is None:
+        return entries
+    index, term, _ = found.snapshot
+    pos = index - entries[0][1]
+    return entries if pos < len(entries) and (pos < 0 or entries[pos][2] == term) else ()

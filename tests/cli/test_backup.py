@@ -19,8 +19,10 @@ from cluster.codec import pack
 from cluster.env import RealDisk, RealEnv
 from cluster.limits import LEASE_MAX_MS
 from cluster.raft.listing import members_entry
+from cluster.raft.snapshot import encode as encode_snapshot
 from cluster.server.batcher import batch_of
 from cluster.storage import open_storage
+from cluster.storage.snapshots import slices
 from tests.cli.support_cli import is_one_line
 
 pytestmark = pytest.mark.fast
@@ -266,6 +268,26 @@ def test_recover_says_first_and_acts_only_when_told(
     storage.close()
     assert run([*call, "--yes"], prog="tenure") == 2
     assert "from an earlier recover" in capsys.readouterr().err
+
+
+def test_of_a_log_that_a_start_would_replace_nothing_is_recovered__I9(
+    tmp_path: Path, env: RealEnv, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A snapshot of a later term is durable, and the log that disagrees with it is still there: a deposed leader's entries."""
+    directory = tmp_path / "data"
+    survivor(env, directory)
+    storage = open_storage(env, str(directory), "process")
+    storage.meta.save(term=5)
+    storage.close()
+    disk = RealDisk(str(directory))
+    for _ in slices(disk, (2, 5, encode_snapshot(2, 5, MEMBERS, LeaseTable().snapshot()))):
+        pass
+    disk.close()
+    call = ["recover", "--listen", MEMBERS[0], "--single", "--data-dir", str(directory), "--json"]
+    assert run(call, prog="tenure") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["found"] == {"index": 2, "last_term": 5, "surely_committed": 2, "members": list(MEMBERS)}
+    assert said["wait"] < 8.0, "the lease was of an entry that does not count"
 
 
 def test_recover_for_several_saves_the_state_for_the_others(

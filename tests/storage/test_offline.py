@@ -11,6 +11,7 @@ from cluster.errors import UsageError
 from cluster.storage import StorageDamaged, open_storage
 from cluster.storage.meta import State
 from cluster.storage.offline import begin_directory, read_directory
+from cluster.storage.snapshots import slices
 
 from .simdisk import Crash, SimDisk
 from .simenv import SimEnv
@@ -92,6 +93,28 @@ def test_reading_changes_nothing_and_leaves_no_lock() -> None:
         assert [entry[0] for entry in remains.entries] == [b"command 1", b"command 2", b"command 3"]
         assert (remains.state.term, remains.snapshot) == (3, None)
     assert drive.files() == before
+
+
+@pytest.mark.parametrize(
+    ("index", "term", "kept"),
+    [(2, 3, [1, 2, 3]), (3, 3, [1, 2, 3]), (2, 4, []), (3, 4, []), (4, 3, [])],
+    ids=["inside", "at its end", "of another term", "of another term at its end", "beyond it"],
+)
+def test_what_is_read_of_a_log_is_what_a_start_keeps(index: int, term: int, kept: list[int]) -> None:
+    """A snapshot from the leader became durable, and the node died before it fitted its log to it."""
+    drive = left(True)
+    storage = open_storage(SimEnv(drive, random.Random(3)).port, "/srv/n1", "fsync")
+    storage.meta.save(term=4)
+    storage.close()
+    disk = SimEnv(drive, random.Random(3)).port.disk("/srv/n1")
+    for _ in slices(disk, (index, term, b"state")):
+        pass
+    disk.close()
+    remains = read_directory(SimEnv(drive, random.Random(3)).port, "/srv/n1")
+    assert [entry[1] for entry in remains.entries] == kept
+    storage = open_storage(SimEnv(drive, random.Random(3)).port, "/srv/n1", "fsync")
+    assert storage.journal[:] == (list(remains.entries) or [(b"", index, term)])
+    storage.close()
 
 
 def test_what_is_damaged_is_not_read() -> None:
