@@ -21,7 +21,7 @@ from cluster.net.handshake import NONCE_BYTES, DialerHandshake
 from cluster.opcodes import Op
 from cluster.ports import Hello
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 class Bomb:

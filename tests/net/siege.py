@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from cluster.codec import frame, pack
+from cluster.env import boot_clock
 from tests.net.attackers import call
 
 TICK_S = 0.1
@@ -55,6 +56,10 @@ class Siege:
 
         self._start(self._leading, what, work)
 
+    def threads(self) -> set[int]:
+        """The attackers' threads, by the numbers that the system knows them by."""
+        return {thread.native_id for thread in (*self._leading, *self._flooding) if thread.native_id is not None}
+
     def wait(self) -> None:
         """Until all whom ``lead`` brought have done what they came for."""
         for thread in self._leading:
@@ -67,7 +72,7 @@ class Siege:
 
         def work() -> None:
             callers: deque[socket.socket] = deque()
-            count = most
+            count, called_at = most, boot_clock()
             try:
                 while not self._over.is_set():
                     for _ in range(count):
@@ -76,8 +81,10 @@ class Siege:
                             callers.append(caller)
                     while len(callers) > most:
                         callers.popleft().close()
-                    count = round(per_s * TICK_S)
                     self._over.wait(TICK_S)
+                    # By the clock: a thread that comes late has more to do.
+                    count = min(most, round(per_s * (boot_clock() - called_at)))
+                    called_at = boot_clock()
             finally:
                 for caller in callers:
                     caller.close()
