@@ -60,6 +60,8 @@ WAITERS_MAX: Final = 100_000
 WAITERS_MAX_BYTES: Final = 64 << 20
 # Acquisitions that will be refused because others wait, once what is under way is decided.
 REFUSALS_QUEUED_MAX_BYTES: Final = 16 << 20
+# Leases that all nodes must look at for the sets of names that are queued or under way: some 30 ms of one.
+SET_LOOKS_QUEUED_MAX: Final = 1 << 20
 OUTPUT_BUFFER_MAX_BYTES: Final = 16 << 20
 PEER_OUTPUT_BUFFER_MAX_BYTES: Final = 64 << 20
 BATCH_MAX_OPS: Final = 10_000

@@ -7,11 +7,13 @@ sockets.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Callable
 
 from cluster._wire import Intake, Sealed
 from cluster.limits import BATCH_MAX_BYTES, BATCH_MAX_OPS, REQUESTS_QUEUED_MAX
 from cluster.ports import Env, Replicator
+from cluster.server.turns import SLICE_S
 
 _HEADER = struct.Struct("<BBHIQq")
 LEVEL = 1
@@ -60,6 +62,7 @@ class Batcher:
         self._tickets: dict[int, Answered] = {}
         self._next_ticket = 1
         self._afterwards: list[Callable[[], None]] = []
+        self._due: deque[Callable[[], None]] = deque()
         self._handing_out = False
 
     @property
@@ -87,7 +90,7 @@ class Batcher:
         """
         if self._flying is None and not self.intake.queued and not self._handing_out:
             then()
-        elif len(self._afterwards) >= REQUESTS_QUEUED_MAX:
+        elif len(self._afterwards) + len(self._due) >= REQUESTS_QUEUED_MAX:
             return False
         else:
             self._afterwards.append(then)
@@ -136,6 +139,8 @@ class Batcher:
         if waiting is not None:
             self._hand_out(waiting.refuse(queued))
         self._go_on()
+        while self._due:
+            self._due.popleft()()
 
     def _hand_out(self, routed: tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]) -> None:
         frames, answers = routed
@@ -151,8 +156,21 @@ class Batcher:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Do what was to be done after the batch that was under way."""
-        if self._afterwards:
-            afterwards, self._afterwards = self._afterwards, []
-            for then in afterwards:
-                then()
+        """Do what was to be done after the batch that was under way, for a slice of this turn, and the rest in the next ones."""
+        waiting = bool(self._due)
+        self._due.extend(self._afterwards)
+        self._afterwards.clear()
+        if not waiting:
+            self._work_off()
+
+    def _work_off(self) -> None:
+        until = self._env.clock() + SLICE_S
+        try:
+            while self._due:
+                self._due.popleft()()
+                if self._env.clock() >= until:
+                    break
+        finally:
+            # Also if an unexpected error met one of them: the others have not been told.
+            if self._due:
+                self._env.call_soon(self._work_off)

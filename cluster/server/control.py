@@ -15,6 +15,7 @@ from cluster.limits import (
     LEASES_PAGE_MAX,
     MAX_LEADERS_MAX,
     PAGES_QUEUED_MAX,
+    SET_LOOKS_QUEUED_MAX,
 )
 from cluster.opcodes import Op, Status
 from cluster.ports import Env, Replicator
@@ -64,6 +65,7 @@ class Control:
         self._records = RecordDesk(host, self._reply, self._after_log)
         self._candidates = CandidateDesk(host, self._after_log)
         self._revocations = 0
+        self._looks = 0
         self._pages: deque[tuple[Session, int, list[Any]]] = deque()
 
     @property
@@ -165,12 +167,20 @@ class Control:
             if session.connection.hello.role != "admin":
                 return answers.bad_request("revoking needs the admin role")
             self._revocations += 1
+        looks = 0
+        if code == Op.ACQUIRE_ALL:
+            # A set is looked at whole before it is refused, each name with all its holders; a thousand full groups can be named in a batch.
+            looks = sum(map(self._host.table.chain_length, operation[2]))
+            if self._looks and self._looks + looks > SET_LOOKS_QUEUED_MAX:
+                return answers.overloaded("SET_LOOKS_QUEUED_MAX")
+            self._looks += looks
         number = session.number
 
         def answered(answer: bytes) -> None:
             if code == Op.REVOKE and self._revocations:
                 # After the events of this batch, which the server decodes next.
                 self._env.call_soon(self._revocation_done)
+            self._looks -= looks
             self._reply(number, rid, answer)
 
         if acquisition:

@@ -9,12 +9,13 @@ leader. Prior art: the queue of ZooKeeper's lock recipe, without its nodes to cl
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from cluster.ports import Env, Handle
+from cluster.server.turns import SLICE_S
 
 # What a waiter takes for each name that it stands in line for: its place, the name's queue.
 WAITER_COST_BYTES: Final = 512
@@ -81,9 +82,11 @@ class WaitQueues:
         self._env = env
         self._host = host
         self._waited = waited
-        self._queues: dict[bytes, deque[Waiter]] = {}
+        # In order of arrival; whoever is in the middle of it leaves at no cost, however long it is.
+        self._queues: dict[bytes, OrderedDict[Waiter, None]] = {}
         self._timers: dict[bytes, Handle] = {}
         self._of_connection: dict[int, dict[bytes, Waiter]] = {}
+        self._left: dict[bytes, None] = {}
         self.count = 0
         self.weight = 0
 
@@ -93,7 +96,7 @@ class WaitQueues:
         self.weight += waiter.weight
         self._of_connection.setdefault(waiter.conn_id, {})[waiter.acq_id] = waiter
         for name in waiter.names:
-            self._queues.setdefault(name, deque()).append(waiter)
+            self._queues.setdefault(name, OrderedDict())[waiter] = None
             self._waited.add(name)
         waiter.timer = self._env.call_later(max(0.0, waiter.until - self._env.clock()), self._expire, waiter)
         self.look(waiter.names[0])
@@ -103,7 +106,7 @@ class WaitQueues:
 
     def first(self, name: bytes) -> Waiter | None:
         queue = self._queues.get(name)
-        return queue[0] if queue else None
+        return next(iter(queue)) if queue else None
 
     def of(self, conn_id: int, acq_id: bytes) -> Waiter | None:
         return self._of_connection.get(conn_id, {}).get(acq_id)
@@ -117,7 +120,7 @@ class WaitQueues:
     def look(self, name: bytes) -> None:
         """Propose the first waiter of the name if it is its turn everywhere, or set a timer for when it might be."""
         while (waiter := self.first(name)) is not None:
-            if waiter.proposed or any(self._queues[other][0] is not waiter for other in waiter.names):
+            if waiter.proposed or any(self.first(other) is not waiter for other in waiter.names):
                 return
             if not self._host.alive(waiter):
                 self.remove(waiter)
@@ -155,16 +158,28 @@ class WaitQueues:
             waiter.timer.cancel()
         for name in waiter.names:
             queue = self._queues[name]
-            queue.remove(waiter)
+            del queue[waiter]
             if not queue:
                 del self._queues[name]
                 self._waited.discard(name)
                 timer = self._timers.pop(name, None)
                 if timer is not None:
                     timer.cancel()
-        for name in waiter.names:
-            # Not now: the caller may be in the middle of handing out answers.
-            self._env.call_soon(self.look, name)
+        # Not now: the caller may be in the middle of handing out answers. And once for all who leave in one turn.
+        if not self._left:
+            self._env.call_soon(self._look_again)
+        self._left.update(dict.fromkeys(waiter.names))
+
+    def _look_again(self) -> None:
+        """Who comes next where somebody has left, for a slice of this turn."""
+        until = self._env.clock() + SLICE_S
+        while self._left:
+            name = next(iter(self._left))
+            del self._left[name]
+            self.look(name)
+            if self._env.clock() >= until and self._left:
+                self._env.call_soon(self._look_again)
+                return
 
     def drop_connection(self, conn_id: int) -> None:
         for waiter in list(self._of_connection.get(conn_id, {}).values()):
@@ -182,6 +197,7 @@ class WaitQueues:
         self._timers.clear()
         self._of_connection.clear()
         self._waited.clear()
+        self._left.clear()
         self.count = self.weight = 0
         return waiters
 

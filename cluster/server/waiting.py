@@ -235,8 +235,7 @@ class WaitingDesk:
         if left_ms > 0:
             # Nobody holds it, and still it is not granted: who waited in vain must not take that for contention.
             return answers.not_yet(left_ms)
-        rows = self._host.table.rows(name, self._host.keeper.stamp())
-        if not rows:
+        row = self._host.table.leaver(name, self._host.keeper.stamp())
+        if row is None:
             return answers.held(b"", 0, 0, 0)
-        row = min(rows, key=lambda row: (row[4], row[1]))
         return answers.held(row[3], row[4], row[2], row[1])

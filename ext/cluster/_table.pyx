@@ -329,6 +329,27 @@ cdef class LeaseTable:
         cdef Text text = name_in(&self.table, name)
         return rows_of(&self.table, &text, later(now_ms, self.table.time_ms))
 
+    def leaver(self, bytes name not None, int64_t now_ms):
+        """The occupant of a name that leaves first (extensions aside), of equals the one with the smaller slot, as a row; None: there is none."""
+        cdef Text text = name_in(&self.table, name)
+        cdef Slot *slot = find_name(&self.table, &text)
+        cdef int64_t now = later(now_ms, self.table.time_ms)
+        cdef Standing standing
+        if slot == NULL:
+            return None
+        look(&self.table, slot.ref, NULL, 1, now, &standing)
+        return row_of(&self.table, standing.leaver, now) if standing.leaver else None
+
+    def chain_length(self, bytes name not None):
+        """How many leases have to be looked at when the name is asked for, live or not."""
+        cdef Text text = name_in(&self.table, name)
+        cdef Slot *slot = find_name(&self.table, &text)
+        cdef Standing standing
+        if slot == NULL:
+            return 0
+        look(&self.table, slot.ref, NULL, 1, self.table.time_ms, &standing)
+        return standing.occupants + standing.leftovers
+
     def scan(self, bytes prefix not None, bytes after_name not None, int64_t after_slot, int64_t limit, int64_t now_ms):
         """One page of all occupants at ``now_ms``, by (name, slot).
 

@@ -6,6 +6,7 @@ Knows: a node of one process, client frames. Must not know: how the server is ma
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -110,5 +111,78 @@ def test_who_will_be_refused_is_bounded_in_bytes__G5(monkeypatch: pytest.MonkeyP
         assert refused == [[int(Status.OVERLOADED), "REFUSALS_QUEUED_MAX_BYTES"]] * len(refused)
         assert 0 < len(refused) < 30
         assert node.server.control._waiting._undecided_bytes == 0
+
+    on_a_node(story)
+
+
+def test_refusals_that_come_due_together_are_worked_off_in_slices__G5(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One in a turn, however fast the machine is.
+    monkeypatch.setattr("cluster.server.batcher.SLICE_S", 0.0)
+
+    async def story(node: LocalNode) -> None:
+        holder, crowd = await Talker().open(node, b"h" * 16), await Talker().open(node, b"c" * 16)
+        assert (await holder.ask(acquire(b"h" * 16)))[0] == Status.OK
+        holder.send([int(Op.WAIT), 60_000, acquire(b"w" * 16)])
+        await turns()
+        go_on = hold_back(node, monkeypatch)
+        holder.send(acquire(b"o" * 16, name=b"other"))
+        numbers = crowd.send(*[acquire(b"c%015d" % number) for number in range(100)])
+        await until(lambda: len(node.server.batcher._afterwards) == 100)
+        await turns()
+        told = [0]
+        go_on()
+        for _ in range(1000):
+            await asyncio.sleep(0)
+            told.append(sum(number in crowd.answers for number in numbers))
+        assert max(now - before for before, now in itertools.pairwise(told)) <= 2
+        assert told[-1] == 100
+        assert {crowd.answers[number][0] for number in numbers} == {Status.HELD}
+
+    on_a_node(story)
+
+
+def test_who_was_to_be_refused_is_told_when_the_reign_ends__G5(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.server.batcher.SLICE_S", 0.0)
+
+    async def story(node: LocalNode) -> None:
+        holder, crowd = await Talker().open(node, b"h" * 16), await Talker().open(node, b"c" * 16)
+        assert (await holder.ask(acquire(b"h" * 16)))[0] == Status.OK
+        holder.send([int(Op.WAIT), 60_000, acquire(b"w" * 16)])
+        await turns()
+        go_on = hold_back(node, monkeypatch)
+        holder.send(acquire(b"o" * 16, name=b"other"))
+        numbers = crowd.send(*[acquire(b"c%015d" % number) for number in range(50)])
+        await until(lambda: len(node.server.batcher._afterwards) == 50)
+        await turns()
+        go_on()
+        node.server.role_changed(False, 9, None)
+        await until(lambda: all(number in crowd.answers for number in numbers))
+        assert {crowd.answers[number][0] for number in numbers} == {Status.HELD, Status.NOT_LEADER}
+
+    on_a_node(story)
+
+
+def test_what_sets_of_names_make_all_nodes_look_at_is_bounded__G5(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty-four full groups take two milliseconds to refuse, and three thousand such requests fit in a batch."""
+    monkeypatch.setattr("cluster.server.control.SET_LOOKS_QUEUED_MAX", 100)
+
+    async def story(node: LocalNode) -> None:
+        greedy = await Talker().open(node, b"G" * 16)
+        for number in range(40):
+            assert (await greedy.ask(acquire(b"h%015d" % number, max_leaders=40)))[0] == Status.OK
+        go_on = hold_back(node, monkeypatch)
+        many = [[int(Op.ACQUIRE_ALL), b"s%015d" % number, [b"job", b"x"], 60_000, 40, 0, 0, b"t", b""] for number in range(5)]
+        numbers = greedy.send(*many)
+        await until(lambda: numbers[-1] in greedy.answers)
+        assert [number in greedy.answers for number in numbers] == [False, False, True, True, True]
+        assert greedy.answers[numbers[-1]] == [int(Status.OVERLOADED), "SET_LOOKS_QUEUED_MAX"]
+        go_on()
+        await until(lambda: all(number in greedy.answers for number in numbers))
+        assert [greedy.answers[number][0] for number in numbers[:2]] == [Status.HELD] * 2
+        asked = greedy.send(many[0])[0]
+        await turns()
+        assert asked not in greedy.answers, "there is room again"
+        go_on()
+        await until(lambda: asked in greedy.answers)
 
     on_a_node(story)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -200,3 +201,28 @@ def test_draining_gives_back_all_and_stops_the_timers(bench: Bench) -> None:
     assert bench.queues.count == 0
     assert not bench.waited
     assert bench.env.pending() == 0
+
+
+def test_a_connection_with_many_waiters_ends_at_a_cost_of_each__G5(bench: Bench) -> None:
+    """And not of each with all who stand in the same line: that took seconds of one turn."""
+    bench.host.free_at[b"a"] = 1e9
+    for conn in (1, 2):
+        for _ in range(8_000):
+            bench.arrive(b"a", conn=conn)
+    began = time.process_time()
+    bench.queues.drop_connection(2)
+    assert time.process_time() - began < 0.3
+    assert bench.queues.length(b"a") == 8_000
+
+
+def test_those_who_come_next_after_many_have_left_are_looked_at_in_slices__G5(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.server.waiters.SLICE_S", 0.0)
+    names = [b"n%d" % number for number in range(20)]
+    for conn in (1, 2):
+        for name in names:
+            bench.arrive(name, name + b"x", conn=conn)
+    assert len(bench.host.proposed) == 20
+    bench.queues.drop_connection(1)
+    assert bench.env.pending() == 1 + 20, "once for all names, and the waits"
+    bench.env.run_until(bench.env.now)
+    assert len(bench.host.proposed) == 40

@@ -62,6 +62,12 @@ class ModelTable(Model):
     def rows(self, name: bytes, now_ms: int) -> list[tuple[Any, ...]]:
         return views.rows(self, name, now_ms)
 
+    def leaver(self, name: bytes, now_ms: int) -> tuple[Any, ...] | None:
+        return views.leaver(self, name, now_ms)
+
+    def chain_length(self, name: bytes) -> int:
+        return views.chain_length(self, name)
+
     def scan(
         self, prefix: bytes, after_name: bytes, after_slot: int, limit: int, now_ms: int
     ) -> tuple[list[Any], bool]:

@@ -132,6 +132,8 @@ def look_around(table: LeaseTable, model: Model, rng: random.Random) -> None:
     now = model.now + rng.choice([-100, 0, 0, 1, 50, 100, 300, 1_000, 10_000])
     name = b"n%d" % rng.randrange(5)
     assert table.rows(name, now) == views.rows(model, name, now)
+    assert table.leaver(name, now) == views.leaver(model, name, now)
+    assert table.chain_length(name) == views.chain_length(model, name)
     leaders = rng.choice([1, 2, 3, 1_024])
     assert table.next_free(name, leaders, now) == views.next_free(model, name, leaders, now)
     assert table.next_deadline() == views.next_deadline(model)

@@ -59,6 +59,14 @@ def next_free(model: Model, name: bytes, max_leaders: int, now_ms: int) -> int:
     return min(map(model.ends, occupants))
 
 
+def leaver(model: Model, name: bytes, now_ms: int) -> tuple[Any, ...] | None:
+    return min(rows(model, name, now_ms), key=lambda row: (row[4], row[1]), default=None)
+
+
+def chain_length(model: Model, name: bytes) -> int:
+    return sum(lease.name == name for lease in model.leases)
+
+
 def next_deadline(model: Model) -> int:
     ends = [model.ends(lease) for lease in model.leases] + [session.deadline for session in model.sessions.values()]
     return min(ends, default=-1)
