@@ -103,9 +103,13 @@ class Engine(Dispatcher):
                 "let each process open its own, after the fork",
             )
 
+    def on_io_thread(self) -> bool:
+        """Whether blocking, here, would wait for itself."""
+        return threading.get_ident() == self.thread
+
     def check_blocking(self) -> None:
         """Raises UsageError where blocking would wait for itself."""
-        if threading.get_ident() == self.thread:
+        if self.on_io_thread():
             raise UsageError("a blocking call on the coordinator's own I/O thread would never end", "use coordinator.aio there")
 
     def lease_over(self, core: LeaseCore, reason: str) -> None:

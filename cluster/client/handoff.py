@@ -101,15 +101,15 @@ class _Bridge:
 
 
 _bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, _Bridge] = WeakKeyDictionary()
-_bridges_guard = threading.Lock()
+# Reentrant: what is made under it may start a collector, which may end the body of an ``async with`` on this thread.
+_bridges_guard = threading.RLock()
 
 
 def _bridge_to(loop: asyncio.AbstractEventLoop) -> _Bridge:
     with _bridges_guard:
         bridge = _bridges.get(loop)
-        if bridge is None:
-            bridge = _bridges[loop] = _Bridge()
-        return bridge
+        # One for each loop, also if one was made while this one was.
+        return bridge if bridge is not None else _bridges.setdefault(loop, _Bridge())
 
 
 class LoopWaiter:

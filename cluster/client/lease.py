@@ -174,7 +174,7 @@ class Lease(Handle):
     the log: the work under it may still be running.
 
     ``with lease:`` raises ``LeaseLostError`` on entry if it is over already, releases on every way out, and never hides what its
-    body raised.
+    body raised. On the coordinator's I/O thread, where a collector may end it, it begins the release and does not wait.
     """
 
     __slots__ = ()
@@ -246,8 +246,13 @@ class Lease(Handle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        outcome = outcome_of(error)
         try:
-            self.release(outcome_of(error))
+            if self._port.engine.on_io_thread():
+                # A generator may be collected, and its ``with`` left, on any thread.
+                self.release_soon(outcome)
+            else:
+                self.release(outcome)
         except CoordinationError as failure:
             if error is None and isinstance(failure, ValueError):
                 raise
@@ -255,7 +260,8 @@ class Lease(Handle):
 
 
 class AsyncLease(Handle):
-    """One grant, for tasks: ``Lease`` with ``extend`` and ``release`` to be awaited, and ``async with``.
+    """One grant, for tasks: ``Lease`` with ``extend`` and ``release`` to be awaited, and ``async with``, which does not wait for the
+    release when the coroutine or generator around it is closed.
 
     Cancelling a task that awaits ``release`` does not stop the release.
     """
@@ -294,10 +300,18 @@ class AsyncLease(Handle):
 
     def begin_release(self, outcome: Outcome = Outcome.COMPLETED) -> asyncio.Future[bool]:
         """``release``, under way when this returns, whether or not anyone awaits its end: whether the cluster freed the name."""
-        waiter = LoopWaiter()
+        waiter = self._release_waiter(outcome)
         if self._releasing(outcome, waiter) is None:
             waiter.settle(False, None)
         return waiter.future
+
+    def _release_waiter(self, outcome: Outcome) -> LoopWaiter:
+        try:
+            return LoopWaiter()
+        except BaseException:
+            # No loop runs: a body that was closed ends in an error of its own. Nobody can wait for what is given back all the same.
+            self.release_soon(outcome)
+            raise
 
     async def __aenter__(self) -> AsyncLease:
         self.check()
@@ -306,8 +320,13 @@ class AsyncLease(Handle):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        outcome = outcome_of(error)
         try:
-            await self.release(outcome_of(error))
+            if isinstance(error, GeneratorExit):
+                # What is being closed must not await.
+                self.release_soon(outcome)
+            else:
+                await self.release(outcome)
         except CoordinationError as failure:
             if error is None and isinstance(failure, ValueError):
                 raise

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from cluster.client import checks
 from cluster.client.handoff import LoopWaiter, ThreadWaiter
-from cluster.client.lease import AsyncLease, Lease, outcome_of
+from cluster.client.lease import AsyncLease, Handle, Lease, outcome_of
 from cluster.client.values import Extended, ExtendOutcome, NotHeld, Unknown
 from cluster.errors import CoordinationError
 from cluster.opcodes import Outcome
@@ -26,8 +26,13 @@ def joined(outcomes: Iterable[ExtendOutcome]) -> ExtendOutcome:
     return Extended(min(remaining)) if len(remaining) == len(found) else Unknown()
 
 
+def _release_soon(leases: Iterable[Handle], outcome: Outcome) -> None:
+    for lease in leases:
+        lease.release_soon(outcome)
+
+
 class LeaseSet(tuple[Lease, ...]):
-    """Leases that were granted together, in the order of their names."""
+    """Leases that were granted together, in the order of their names. ``with`` as of a ``Lease``."""
 
     __slots__ = ()
 
@@ -56,7 +61,12 @@ class LeaseSet(tuple[Lease, ...]):
         for lease in self:
             lease._port.engine.check_blocking()
             waiter = ThreadWaiter()
-            reason = lease._releasing(outcome, waiter)
+            try:
+                reason = lease._releasing(outcome, waiter)
+            except BaseException:
+                # Ctrl-C in between: those that were not reached yet are given back, too.
+                _release_soon(self, outcome)
+                raise
             if reason is not None:
                 waiting.append((lease, reason, waiter))
         ours = len(waiting) == len(self)
@@ -77,8 +87,12 @@ class LeaseSet(tuple[Lease, ...]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        outcome = outcome_of(error)
         try:
-            self.release(outcome_of(error))
+            if any(lease._port.engine.on_io_thread() for lease in self):
+                _release_soon(self, outcome)
+            else:
+                self.release(outcome)
         except CoordinationError as failure:
             if error is None and isinstance(failure, ValueError):
                 raise
@@ -104,8 +118,13 @@ class AsyncLeaseSet(tuple[AsyncLease, ...]):
         # All are under way before the first is waited for, so that a cancelled caller leaves none unreleased.
         waiting: list[tuple[str, LoopWaiter]] = []
         for lease in self:
-            waiter = LoopWaiter()
-            reason = lease._releasing(outcome, waiter)
+            try:
+                waiter = LoopWaiter()
+                reason = lease._releasing(outcome, waiter)
+            except BaseException:
+                # No loop runs, as in ``AsyncLease``, or Ctrl-C in between.
+                _release_soon(self, outcome)
+                raise
             if reason is not None:
                 waiting.append((reason, waiter))
         ours = len(waiting) == len(self)
@@ -130,8 +149,12 @@ class AsyncLeaseSet(tuple[AsyncLease, ...]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        outcome = outcome_of(error)
         try:
-            await self.release(outcome_of(error))
+            if isinstance(error, GeneratorExit):
+                _release_soon(self, outcome)
+            else:
+                await self.release(outcome)
         except CoordinationError as failure:
             if error is None and isinstance(failure, ValueError):
                 raise
