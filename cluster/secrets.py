@@ -14,6 +14,7 @@ ROLES: Final = ("peer", "client", "admin")
 SECRET_MIN_BYTES: Final = 16
 SECRET_MAX_BYTES: Final = 4096
 SECRETS_FILE_MAX_BYTES: Final = 4 * SECRET_MAX_BYTES
+"""Of a file of secrets, comments too: a longer one is refused, never cut."""
 _FORMS: Final = f"give one secret for all roles, or a mapping with some of {', '.join(ROLES)}"
 
 
@@ -94,9 +95,13 @@ def parse_secrets(text: bytes, where: str) -> Secrets:
     """From a file's bytes: one secret, or lines ``role: secret``. White space around a secret, empty lines and ``#`` lines are dropped.
 
     Raises:
-        UsageError: a secret is too short or too long, or a line of a file with roles has none. The message names ``where`` and
-            shows no secret.
+        UsageError: there are more than ``SECRETS_FILE_MAX_BYTES``, a secret is too short or too long, or a line of a file with roles has
+            none. The message names ``where`` and shows no secret.
     """
+    if len(text) > SECRETS_FILE_MAX_BYTES:
+        raise UsageError(
+            f"{where} has more than {SECRETS_FILE_MAX_BYTES} bytes", f"keep {', '.join(ROLES)}, one line each, and shorten its comments"
+        )
     named = _role_of(text.strip()) is not None or text.lstrip().startswith(b"#")
     if not named:
         return Secrets.of(_sized(text.strip(), where))

@@ -12,6 +12,7 @@ import pytest
 
 from cluster.cli.options import Option, Parser, addresses, count, read_secrets, seconds, switch
 from cluster.errors import UsageError
+from cluster.secrets import SECRETS_FILE_MAX_BYTES
 
 pytestmark = pytest.mark.fast
 
@@ -95,6 +96,20 @@ def test_a_secret_file_is_read_and_never_shown(tmp_path: Path) -> None:
     assert "hush" not in str(caught.value)
     with pytest.raises(UsageError, match="No such file"):
         read_secrets(str(tmp_path / "none"))
+
+
+def test_a_secret_file_that_is_too_long_is_refused_and_never_cut(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    last = b"\nadmin: " + b"a" * 32
+    fill = b"peer: " + b"p" * 16 + b"\n#"
+    path.write_bytes(fill + b"#" * (SECRETS_FILE_MAX_BYTES - len(fill) - len(last)) + last)
+    assert read_secrets(str(path)).of_role("admin") == b"a" * 32
+    path.write_bytes(path.read_bytes() + b"a")
+    with pytest.raises(UsageError, match=rf"secret' has more than {SECRETS_FILE_MAX_BYTES} bytes"):
+        read_secrets(str(path))
+    path.write_bytes(path.read_bytes() + b"a" * SECRETS_FILE_MAX_BYTES)
+    with pytest.raises(UsageError, match="has more than"):
+        read_secrets(str(path))
 
 
 def test_switch_refuses_anything_else() -> None:
