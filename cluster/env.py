@@ -20,6 +20,7 @@ from typing import Any
 
 from cluster.address import Address
 from cluster.descriptors import LockedFile
+from cluster.directories import refuse_gap, sync_directory
 from cluster.ports import Disk, File, Handle, Listener
 from cluster.sockets import SocketListener, open_sockets, tune
 
@@ -106,14 +107,6 @@ class RealFile:
         os.close(self._fd)
 
 
-def _sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def write_file(path: str, data: bytes) -> None:
     """Write a file beside and rename it when it is whole and synced; only its owner may read it. Raises OSError; then nothing is there."""
     beside = f"{path}.{os.getpid()}.new"
@@ -129,7 +122,7 @@ def write_file(path: str, data: bytes) -> None:
     except BaseException:
         os.unlink(beside)
         raise
-    _sync_directory(os.path.dirname(os.path.abspath(path)))
+    sync_directory(os.path.dirname(os.path.abspath(path)))
 
 
 class RealDisk:
@@ -139,6 +132,7 @@ class RealDisk:
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
+        refuse_gap(directory)
         self._create()
         self._lock = LockedFile(self._path(self.LOCK_NAME))
 
@@ -150,7 +144,7 @@ class RealDisk:
             path = os.path.dirname(path)
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         for made in missing:
-            _sync_directory(os.path.dirname(made))
+            sync_directory(os.path.dirname(made))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
@@ -176,7 +170,7 @@ class RealDisk:
         os.unlink(self._path(name))
 
     def sync_directory(self) -> None:
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
 
     def close(self) -> None:
         self._lock.close()

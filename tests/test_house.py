@@ -54,7 +54,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "signal": ("cluster/cli/", TESTING),
     "multiprocessing": (),
     "datetime": ("src/tenure/", "cluster/client/"),
-    "os": ("cluster/descriptors.py", "cluster/env.py", "cluster/sockets.py", "cluster/cli/", TESTING),
+    "os": ("cluster/descriptors.py", "cluster/directories.py", "cluster/env.py", "cluster/sockets.py", "cluster/cli/", TESTING),
     "pathlib": ("cluster/cli/", TESTING),
     "urllib": (),
     "http": (),

@@ -141,15 +141,11 @@ def read_config(args: argparse.Namespace) -> NodeConfig:
 
 
 def execute(args: argparse.Namespace) -> int:
-    from cluster.cli.backups import directory_of
-    from cluster.cli.recover import refuse_gap
     from cluster.env import new_loop
     from cluster.limits import CONNECTIONS_MAX, UNAUTHENTICATED_MAX
     from cluster.sockets import allow_descriptors
 
     config = read_config(args)
-    if not config.ephemeral:
-        refuse_gap(directory_of(args, str(args.advertise or args.listen)))
     allow_descriptors(CONNECTIONS_MAX + UNAUTHENTICATED_MAX + OWN_DESCRIPTORS)
     loop = new_loop()
     try:

@@ -1,7 +1,7 @@
 """``recover``: a new raft group from what one surviving node has, when the majority is lost for good.
 
-Knows: which directory is read, which is made, in which order they change their names, and what the operator must be told. Must not know:
-what a directory consists of.
+Knows: which directory is read, which is made, and what the operator must be told. Must not know: what a directory consists of, how one
+takes the place of another.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 from cluster.cli.backups import GROUP, directory_of, disk_env, emit_beginning, members_of, say_beginning
 from cluster.cli.options import JSON, Option, Parser
 from cluster.cli.output import emit, emit_json
-from cluster.errors import CoordinationError, UsageError
+from cluster.directories import BEFORE, BESIDE, holds_anything, interrupted, refuse_fixed, replace, true_path
+from cluster.errors import UsageError
 
 if TYPE_CHECKING:
     from cluster.backup import Beginning
     from cluster.recovery import Survivor
-
-BEFORE = ".before-recover"
-BESIDE = ".recovered"
 
 DESCRIPTION = """
 For when the majority of a raft group is lost for good, and with it the group. Makes of the data directory of one surviving node that of the
@@ -59,7 +57,7 @@ def execute(args: argparse.Namespace) -> int:
     from cluster.backup import begin_anew
 
     me, members = members_of(args)
-    directory = directory_of(args, me)
+    directory = true_path(directory_of(args, me))
     _check(args, directory, members)
     with disk_env() as env:
         survivor = recovery.survey(env, directory, me)
@@ -68,30 +66,16 @@ def execute(args: argparse.Namespace) -> int:
             _save(args, survivor)
             recovery.begin(env, directory + BESIDE, beginning)
     if args.yes:
-        os.rename(directory, directory + BEFORE)
-        os.rename(directory + BESIDE, directory)
+        replace(directory)
     _say(args, survivor, beginning, directory)
     return 0
 
 
-def refuse_gap(directory: str) -> None:
-    """Raises CoordinationError if ``recover`` ended between its two renames: a node would begin anew there, and grant at once."""
-    if not os.path.isdir(directory) and os.path.isdir(directory + BESIDE):
-        raise _interrupted(directory)
-
-
-def _interrupted(directory: str) -> CoordinationError:
-    return CoordinationError(
-        f"{directory!r} is missing, and {directory + BEFORE!r} is there: an earlier recover was interrupted",
-        f"rename {directory + BESIDE!r} to {directory!r} if it exists; else rename the old one back and recover again",
-    )
-
-
 def _check(args: argparse.Namespace, directory: str, members: list[str]) -> None:
     """Raises UsageError, CoordinationError: nothing was changed."""
+    if os.path.isdir(directory + BEFORE) and not holds_anything(directory):
+        raise interrupted(directory)
     if not os.path.isdir(directory):
-        if os.path.isdir(directory + BEFORE):
-            raise _interrupted(directory)
         raise UsageError(f"there is no data directory {directory!r}", "name the surviving node's with --data-dir")
     for taken in (directory + BEFORE, directory + BESIDE):
         if os.path.exists(taken):
@@ -103,6 +87,8 @@ def _check(args: argparse.Namespace, directory: str, members: list[str]) -> None
         )
     if args.save and os.path.exists(args.save):
         raise UsageError(f"{args.save} exists", "name another file for --save")
+    if args.yes:
+        refuse_fixed(directory)
 
 
 def _save(args: argparse.Namespace, survivor: Survivor) -> None:
@@ -137,6 +123,8 @@ def _say(args: argparse.Namespace, survivor: Survivor, beginning: Beginning, dir
     if args.yes:
         emit(f"kept            {directory + BEFORE}: the directory as it was\n")
         if args.save:
-            emit(f"next            'snapshot restore {args.save}' for each other member, then start them all\n")
+            # The new cluster id is made of it too.
+            longest = f" --longest-lease {args.longest_lease}" if args.longest_lease else ""
+            emit(f"next            'snapshot restore {args.save}{longest}' for each other member, then start them all\n")
     else:
         emit("nothing was changed; repeat it with --yes\n")

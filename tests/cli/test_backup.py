@@ -1,74 +1,23 @@
-"""``snapshot`` and ``recover`` on files: what they say, what they refuse, and that they change nothing when they refuse."""
+"""``snapshot`` on files: what it says, what it refuses, and that it changes nothing when it refuses; which wrong calls are refused."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cluster._table import LeaseTable
-from cluster.backup import Backup, begin_anew, decode, encode
+from cluster.backup import begin_anew, decode, encode
 from cluster.cli.main import run
-from cluster.codec import pack
 from cluster.env import RealDisk, RealEnv
 from cluster.limits import LEASE_MAX_MS
-from cluster.raft.listing import members_entry
-from cluster.raft.snapshot import encode as encode_snapshot
-from cluster.server.batcher import batch_of
 from cluster.storage import open_storage
-from cluster.storage.snapshots import slices
+from tests.cli.support_backup import GROUP, MEMBERS, backup, state_with_a_lease
 from tests.cli.support_cli import is_one_line
 
-pytestmark = pytest.mark.fast
-
-MEMBERS = ("127.0.0.1:7101", "127.0.0.1:7102", "127.0.0.1:7103")
-GROUP = ("--listen", MEMBERS[0], "--peers", ",".join(MEMBERS))
-
-
-def state_with_a_lease(lease_ms: int = 6_000) -> bytes:
-    table = LeaseTable()
-    table.apply(batch_of(pack([8]), 1, 0))
-    table.apply(batch_of(pack([11, b"c" * 16, 1_700_000_000_000]), 1, 10))
-    table.apply(batch_of(pack([1, b"a" * 16, b"job", lease_ms, 1, 0, 0, b"host:1", b""]), 1, 20))
-    return table.snapshot()
-
-
-def backup(state: bytes | None = None) -> Backup:
-    return Backup(b"b" * 16, 1_700_000_000_000, MEMBERS[1], 12, 3, MEMBERS, state_with_a_lease() if state is None else state)
-
-
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    """The command line sets up logging for its process, which is this one here."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-
-
-@pytest.fixture
-def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A backup's file, in a directory that commands run in."""
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "backup"
-    path.write_bytes(encode(backup()))
-    return path
-
-
-@pytest.fixture
-def env() -> Iterator[RealEnv]:
-    loop = asyncio.new_event_loop()
-    env = RealEnv(loop)
-    yield env
-    env.close()
-    loop.close()
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("own_logging")]
 
 
 def test_inspect_says_what_is_in_it(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,7 +128,7 @@ WRONG = [
     (["snapshot", "restore", "backup", *GROUP, "--single"], "exclude each other"),
     (["snapshot", "restore", "backup", *GROUP, "--longest-lease", "-1"], "between 0 and 604800"),
     (["snapshot", "restore", "backup", *GROUP, "--longest-lease", "604801"], "between 0 and 604800"),
-    (["recover", "--listen", MEMBERS[0], "--single", "--data-dir", "nowhere"], "there is no data directory 'nowhere'"),
+    (["recover", "--listen", MEMBERS[0], "--single", "--data-dir", "nowhere"], "there is no data directory '/"),
     (["recover", "--single"], "--listen"),
 ]
 
@@ -229,117 +178,3 @@ def test_save_does_not_replace_a_file_unless_told(saved: Path, capsys: pytest.Ca
     assert run(["snapshot", "save", "new", "--connect", "127.0.0.1:1", "--timeout", "0.1"], prog="tenure") == 69
     assert saved.read_bytes() == before
     assert not Path("new").exists()
-
-
-def survivor(env: RealEnv, directory: Path) -> None:
-    """What a node of a group leaves behind: two batches in its log, one of which may not have been acknowledged."""
-    storage = open_storage(env, str(directory), "process")
-    storage.meta.save(term=3, joined=True, formed=dict.fromkeys(MEMBERS, b"i" * 16))
-    journal = storage.journal
-    journal.add(b"\0", 1, 0)
-    journal.add(batch_of(pack([8]), 3, 0), 2, 3)
-    journal.add(members_entry((*MEMBERS, "127.0.0.1:7104")), 3, 3)
-    journal.add(batch_of(pack([1, b"a" * 16, b"job", 8_000, 1, 0, 0, b"host:1", b""]), 3, 20), 4, 3)
-    storage.close()
-
-
-def test_recover_says_first_and_acts_only_when_told(
-    tmp_path: Path, env: RealEnv, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    directory = tmp_path / "data"
-    survivor(env, directory)
-    before = {path.name: path.read_bytes() for path in directory.iterdir()}
-    call = ["recover", "--listen", MEMBERS[0], "--single", "--data-dir", "data"]
-    assert run(call, prog="tenure") == 0
-    said = capsys.readouterr().out
-    assert "up to index 4 of term 3" in said
-    assert f"in a group of {', '.join(MEMBERS)}, 127.0.0.1:7104" in said, "the members are those that the log names last"
-    assert "may be lost" in said
-    assert "nothing was changed; repeat it with --yes" in said
-    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
-    assert run([*call, "--yes", "--json"], prog="tenure") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["done"], told["wait"], told["members"]) == (True, 8.0, [MEMBERS[0]])
-    kept = tmp_path / "data.before-recover"
-    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
-    storage = open_storage(env, str(directory), "process")
-    assert (storage.snapshots.index, storage.meta.term, list(storage.meta.formed)) == (4, 3, [MEMBERS[0]])
-    storage.close()
-    assert run([*call, "--yes"], prog="tenure") == 2
-    assert "from an earlier recover" in capsys.readouterr().err
-
-
-def test_of_a_log_that_a_start_would_replace_nothing_is_recovered__I9(
-    tmp_path: Path, env: RealEnv, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A snapshot of a later term is durable, and the log that disagrees with it is still there: a deposed leader's entries."""
-    directory = tmp_path / "data"
-    survivor(env, directory)
-    storage = open_storage(env, str(directory), "process")
-    storage.meta.save(term=5)
-    storage.close()
-    disk = RealDisk(str(directory))
-    for _ in slices(disk, (2, 5, encode_snapshot(2, 5, MEMBERS, LeaseTable().snapshot()))):
-        pass
-    disk.close()
-    call = ["recover", "--listen", MEMBERS[0], "--single", "--data-dir", str(directory), "--json"]
-    assert run(call, prog="tenure") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["found"] == {"index": 2, "last_term": 5, "surely_committed": 2, "members": list(MEMBERS)}
-    assert said["wait"] < 8.0, "the lease was of an entry that does not count"
-
-
-def test_recover_for_several_saves_the_state_for_the_others(
-    tmp_path: Path, env: RealEnv, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    survivor(env, tmp_path / "data")
-    call = ["recover", *GROUP, "--data-dir", "data", "--yes", "--json"]
-    assert run(call, prog="tenure") == 2
-    assert "--save is missing" in capsys.readouterr().err
-    assert run([*call, "--save", "for-others"], prog="tenure") == 0
-    first = json.loads(capsys.readouterr().out)
-    other = ["--listen", MEMBERS[1], "--peers", ",".join(MEMBERS), "--data-dir", "second", "--json"]
-    assert run(["snapshot", "restore", "for-others", *other], prog="tenure") == 0
-    second = json.loads(capsys.readouterr().out)
-    assert (first["cluster_id"], first["index"], first["term"]) == (second["cluster_id"], second["index"], second["term"])
-
-
-def test_recover_does_not_touch_a_directory_in_use(
-    tmp_path: Path, env: RealEnv, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = tmp_path / "data"
-    survivor(env, directory)
-    other = RealDisk(str(directory))
-    call = ["recover", "--listen", MEMBERS[0], "--single", "--data-dir", str(directory), "--yes"]
-    assert run(call, prog="tenure") == 2
-    assert "in use by another node" in capsys.readouterr().err
-    other.close()
-
-
-def test_an_interrupted_recover_is_explained(tmp_path: Path, env: RealEnv, capsys: pytest.CaptureFixture[str]) -> None:
-    directory = tmp_path / "data"
-    survivor(env, directory)
-    directory.rename(tmp_path / "data.before-recover")
-    call = ["recover", "--listen", MEMBERS[0], "--single", "--data-dir", str(directory), "--yes"]
-    assert run(call, prog="tenure") == 1
-    said = capsys.readouterr().err
-    assert is_one_line(said)
-    assert "was interrupted" in said
-
-
-def test_a_node_does_not_begin_anew_where_a_recover_was_interrupted__I8(
-    tmp_path: Path, env: RealEnv, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = tmp_path / "data"
-    survivor(env, directory)
-    directory.rename(tmp_path / "data.before-recover")
-    (tmp_path / "data.recovered").mkdir()
-    # Nobody has this address: a node that went on would end for that.
-    call = ["node", "--listen", "192.0.2.1:7101", "--insecure", "--single", "--data-dir", str(directory)]
-    assert run(call, prog="tenure") == 1
-    said = capsys.readouterr().err
-    assert is_one_line(said)
-    assert "was interrupted" in said
-    assert not directory.exists()
