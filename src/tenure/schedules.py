@@ -26,6 +26,8 @@ from cluster.env import entropy
 from cluster.errors import CoordinationError, UsageError
 from tenure import context
 from tenure._actions import check_async, check_sync
+from tenure._aio import find_holder
+from tenure._engine import Run
 from tenure._ticks import CatchUp, Plan
 from tenure.aio_elector import AsyncLeaderElector
 from tenure.elector import LeaderElector
@@ -213,7 +215,10 @@ class Schedule(_Rounds):
         lease = context.current_lease(self._stored)
         records.put(self._key, str(due).encode(), lease=lease, expected_version=expected)
         self._begun = True
-        self.function(_datetime(due))
+        try:
+            self.function(_datetime(due))
+        except asyncio.CancelledError as error:
+            raise _failure(error) from error
         return True
 
 
@@ -265,15 +270,21 @@ class AsyncSchedule(_Rounds):
         records = self._elector._coordinator.aio.records
         self._begun = False
         try:
-            if self._due(await records.get(self._key)) is not None and self._after(
-                await self._elector.run_if_leader_result(self._name, self._tick, records)
-            ):
+            if self._due(await records.get(self._key)) is not None and self._after(await self._lead(records)):
                 return
             self._sleep()
         except UsageError:
             raise
         except CoordinationError as error:
             self._sleep(error)
+
+    async def _lead(self, records: Any) -> RunResult[bool]:
+        run: Run[bool] = await self._elector._run(self._name, self._tick, (records,), {})
+        if run.lease is None:
+            await find_holder(run, self._elector._coordinator.aio)
+        if self._begun and run.given_up is None and not run.told and isinstance(run.error, asyncio.CancelledError):
+            run.failed(_failure(run.error))
+        return run.result()
 
     async def _tick(self, records: Any) -> bool:
         record: Record | None = await records.get(self._key)
@@ -293,6 +304,13 @@ async def _set_within(event: asyncio.Event, seconds: float) -> bool:
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
     return event.is_set()
+
+
+def _failure(error: asyncio.CancelledError) -> Exception:
+    """Of a function that was not cancelled, and let out the cancellation of something that it waited for: the schedule goes on."""
+    failure = RuntimeError("the function ended in a CancelledError, and nobody had cancelled it")
+    failure.__cause__ = error
+    return failure
 
 
 def _now_ms() -> int:

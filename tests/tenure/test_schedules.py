@@ -21,6 +21,7 @@ from tenure._ticks import Every, Plan
 from tenure.testing import FakeCoordinator
 from tests.support import eventually
 from tests.tenure.fake import FakeCoordinator as Unasked
+from tests.tenure.support_tasks import waiting
 
 pytestmark = pytest.mark.fast
 
@@ -183,6 +184,61 @@ def test_a_run_that_raises_is_logged_and_not_repeated(caplog: pytest.LogCaptureF
     assert runs.due == sorted(set(runs.due))
     failed = [record for record in caplog.records if record.message.startswith("schedule.failed name=job")]
     assert len(failed) == 1
+
+
+@pytest.mark.parametrize("form", ["blocking", "asyncio"])
+def test_a_cancellation_of_the_functions_own_ends_that_run_alone(form: str, caplog: pytest.LogCaptureFixture) -> None:
+    due: list[datetime] = []
+
+    async def cancelled(at: datetime) -> None:
+        due.append(at)
+        if len(due) == 1:
+            inner = asyncio.ensure_future(waiting())
+            inner.cancel()
+            await inner
+
+    with tenure.local() as coordinator:
+        if form == "blocking":
+            elector = tenure.LeaderElector(coordinator)
+            with leader_scheduled(elector, "job", every=0.1)(lambda at: asyncio.run(cancelled(at))):
+                eventually(lambda: len(due) >= 3, 20)
+        else:
+            schedule = leader_scheduled(tenure.AsyncLeaderElector(coordinator), "job", every=0.1)(cancelled)
+
+            async def main() -> None:
+                async with schedule:
+                    await asyncio.to_thread(eventually, lambda: len(due) >= 3, 20)
+
+            asyncio.run(main())
+    failed = [record for record in caplog.records if record.message.startswith("schedule.failed name=job")]
+    assert len(failed) == 1
+
+
+def test_a_schedule_whose_task_is_cancelled_ends_with_its_function__rule_5() -> None:
+    ended: list[str] = []
+
+    async def main(coordinator: Any) -> None:
+        begun = asyncio.Event()
+
+        async def work(at: datetime) -> None:
+            begun.set()
+            try:
+                await waiting()
+            finally:
+                ended.append("cancelled")
+
+        schedule = leader_scheduled(tenure.AsyncLeaderElector(coordinator), "job", every=0.1)(work)
+        schedule.start()
+        await asyncio.wait_for(begun.wait(), 20)
+        assert schedule._task is not None
+        schedule._task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await schedule._task
+
+    with tenure.local() as coordinator:
+        asyncio.run(main(coordinator))
+        assert coordinator.state("job", consistent=True).leader is None
+    assert ended == ["cancelled"]
 
 
 def test_an_outage_is_waited_for_and_made_up_for(
