@@ -91,6 +91,22 @@ def keep_private(task: asyncio.Task[Any]) -> None:
     asyncio.tasks._unregister_task(task)
 
 
+async def until_done(task: asyncio.Task[Any]) -> BaseException | None:
+    """Wait until a child has ended, whatever happens. The caller's cancellation is passed on to it.
+
+    Returns:
+        That cancellation, which is the caller's to go on with; None: what the child ended in is its own.
+    """
+    given_up: BaseException | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except _GIVING_UP as error:
+            given_up = given_up or error
+            task.cancel()
+    return given_up
+
+
 async def attend(run: Run[Any], lease: AsyncLease, task: asyncio.Task[None], *, cancels: bool) -> None:
     """Wait until the work has ended, whatever happens, and write down how.
 

@@ -17,7 +17,7 @@ from cluster.client import AsyncLease, Coordinator, checks
 from cluster.errors import CoordinationError, UsageError
 from cluster.opcodes import Outcome
 from tenure import context
-from tenure._aio import Alarm, give_back, keep_private
+from tenure._aio import Alarm, give_back, keep_private, until_done
 from tenure._engine import Run
 from tenure._history import History
 from tenure.aio_elector import AsyncOne
@@ -39,7 +39,7 @@ class AsyncLeaderLatch(AsyncOne):
     """Lead a name for as long as possible; when leadership is lost, stand in line for it again.
 
     A latch is for one name and one event loop. Always auto-extended. ``is_leader`` looks at the clock at every look; callbacks run one
-    after the other, never two at once, in the latch's own task and under its lease.
+    after the other, never two at once, each in a task of its own, under the latch's lease.
 
     Args:
         coordinator: from ``tenure.join``, ``tenure.connect``, ``tenure.local``, or their twins in ``tenure.aio``.
@@ -78,13 +78,16 @@ class AsyncLeaderLatch(AsyncOne):
         self._closed: asyncio.Future[None] | None = None
         self._closing = False
         self._over = False
-        self._news = asyncio.Event()
+        # Those who wait until it leads.
+        self._waiting: set[asyncio.Future[None]] = set()
+        # The lease of the callback that runs.
+        self._calling: AsyncLease | None = None
 
     def for_tenant(self, tenant_id: str) -> AsyncLeaderLatch:
         """A latch of its own that is not started; see ``LeaderElector.for_tenant``. Raises UsageError once this one is started."""
         refuse_started(self._task is not None or self._closing)
         twin = super().for_tenant(tenant_id)
-        twin._news = asyncio.Event()
+        twin._waiting = set()
         return twin
 
     async def start(self, name: str) -> None:
@@ -128,27 +131,31 @@ class AsyncLeaderLatch(AsyncOne):
         if self._task is None and not self._closing:
             raise UsageError("this latch was not started", "await start(name) first")
 
-        async def elected() -> bool:
-            while not self.is_leader:
-                if self._over:
-                    return False
-                await self._news.wait()
-            return True
-
-        try:
-            return await asyncio.wait_for(elected(), limit_s)
-        except asyncio.TimeoutError:
-            return False
+        loop = asyncio.get_running_loop()
+        until = None if limit_s is None else loop.time() + limit_s
+        while not (self.is_leader or self._over):
+            news: asyncio.Future[None] = loop.create_future()
+            self._waiting.add(news)
+            try:
+                # Unlike ``wait_for`` of Python 3.10 and 3.11 it loses no cancellation that comes together with the news.
+                told, _ = await asyncio.wait({news}, timeout=None if until is None else max(0.0, until - loop.time()))
+            finally:
+                self._waiting.discard(news)
+            if not told:
+                break
+        return self.is_leader
 
     async def close(self) -> None:
         """Take part no more: ``on_lost`` is called if it leads, then the name is given back. Idempotent.
 
-        Waits for that, but for a call out of its own callback. A caller that is cancelled meanwhile does not stop it.
+        Waits for that, but for a call out of its own callback, or by a task of that. A caller that is cancelled meanwhile does not
+        stop it.
         """
         self.begin_close()
-        task = self._task
-        if task is not None and task is not asyncio.current_task():
-            await asyncio.wait({task})
+        calling = self._calling
+        own = calling is not None and context.current_lease(calling.name) is calling
+        if self._task is not None and not own:
+            await asyncio.wait({self._task})
 
     def begin_close(self) -> None:
         self._closing = True
@@ -171,8 +178,9 @@ class AsyncLeaderLatch(AsyncOne):
 
     def _announce(self) -> None:
         """Wake who waits; they look for themselves."""
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        for news in self._waiting:
+            if not news.done():
+                news.set_result(None)
 
     async def _take_part(self, stored: str, closed: asyncio.Future[None]) -> None:
         try:
@@ -259,12 +267,26 @@ class AsyncLeaderLatch(AsyncOne):
     async def _call(self, callback: AsyncCallback | None, lease: AsyncLease) -> None:
         if callback is None:
             return
+        task = asyncio.get_running_loop().create_task(_called(callback, lease))
+        keep_private(task)
+        self._calling = lease
         try:
-            made = callback(lease)
-            if inspect.isawaitable(made):
-                await made
-        except Exception:
-            log.exception("latch.callback_raised name=%s token=%d", lease.name, lease.token)
+            given_up = await until_done(task)
+        finally:
+            self._calling = None
+        try:
+            task.result()
+        except (Exception, asyncio.CancelledError) as error:
+            if given_up is None or isinstance(error, Exception):
+                log.exception("latch.callback_raised name=%s token=%d", lease.name, lease.token)
+        if given_up is not None:
+            raise given_up
+
+
+async def _called(callback: AsyncCallback, lease: AsyncLease) -> None:
+    made = callback(lease)
+    if inspect.isawaitable(made):
+        await made
 
 
 def _let_go(asking: asyncio.Task[AsyncLease | None]) -> None:

@@ -16,6 +16,7 @@ import pytest
 import tenure
 from tenure import AsyncLeaderLatch, ElectionOptions, LeaderLatch, UsageError
 from tests.support import eventually
+from tests.tenure.support_tasks import turns, waiting
 
 WITHIN_S = 10.0
 
@@ -36,6 +37,25 @@ def test_a_callback_that_raises_is_logged_and_harmless__D9(
         with LeaderLatch(coordinator, on_elected=raising, on_lost=raising) as latch:
             latch.start("job")
             assert latch.wait(WITHIN_S)
+        assert is_free(coordinator)
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["latch.callback_raised"] * 2
+
+
+def test_a_cancellation_of_a_callbacks_own_is_logged_and_harmless__D9(caplog: pytest.LogCaptureFixture) -> None:
+    async def cancelled(_: Any) -> None:
+        inner = asyncio.ensure_future(waiting())
+        inner.cancel()
+        await inner
+
+    async def main(coordinator: Any) -> None:
+        async with AsyncLeaderLatch(coordinator, on_elected=cancelled, on_lost=cancelled) as latch:
+            await latch.start("job")
+            assert await latch.wait(WITHIN_S)
+            await asyncio.to_thread(eventually, lambda: caplog.records, WITHIN_S)
+            assert latch.is_leader
+
+    with tenure.local() as coordinator:
+        asyncio.run(main(coordinator))
         assert is_free(coordinator)
     assert [record.getMessage().split()[0] for record in caplog.records] == ["latch.callback_raised"] * 2
 
@@ -61,13 +81,14 @@ def test_a_latch_can_be_closed_by_its_own_callbacks(which: str) -> None:
         assert not latch.wait(0)
 
 
+@pytest.mark.parametrize("by", ["itself", "its task"])
 @pytest.mark.parametrize("which", ["on_elected", "on_lost"])
-def test_an_asyncio_latch_can_be_closed_by_its_own_callbacks(which: str) -> None:
+def test_an_asyncio_latch_can_be_closed_by_its_own_callbacks(which: str, by: str) -> None:
     async def main(coordinator: Any) -> None:
         over = asyncio.Event()
 
         async def close(_: Any) -> None:
-            await latch.close()
+            await (latch.close() if by == "itself" else asyncio.gather(latch.close()))
             over.set()
 
         callback: dict[str, Any] = {which: close}
@@ -144,6 +165,41 @@ def test_a_wait_that_is_cancelled_leaves_the_latch_alone__rule_5() -> None:
     with tenure.local() as coordinator:
         asyncio.run(main(coordinator))
         assert is_free(coordinator)
+
+
+def test_a_wait_that_is_cancelled_as_its_latch_is_elected_is_cancelled__rule_5() -> None:
+    async def main(coordinator: Any) -> None:
+        elected = asyncio.Event()
+
+        def cancel(_: Any) -> None:
+            waits.cancel()
+            elected.set()
+
+        async with AsyncLeaderLatch(coordinator, on_elected=cancel) as latch:
+            lease = await coordinator.aio.acquire("job")
+            await latch.start("job")
+            waits = asyncio.ensure_future(latch.wait(WITHIN_S))
+            await turns(2)
+            await lease.release()
+            await asyncio.wait_for(elected.wait(), WITHIN_S)
+            with pytest.raises(asyncio.CancelledError):
+                await waits
+
+    with tenure.local() as coordinator:
+        asyncio.run(main(coordinator))
+
+
+def test_a_wait_of_no_time_says_whether_it_leads() -> None:
+    async def main(coordinator: Any) -> None:
+        async with AsyncLeaderLatch(coordinator) as latch:
+            await latch.start("job")
+            assert await latch.wait(WITHIN_S)
+            assert await latch.wait(0)
+            await latch.close()
+            assert not await latch.wait(0)
+
+    with tenure.local() as coordinator:
+        asyncio.run(main(coordinator))
 
 
 def test_an_unusable_node_id_is_refused_at_the_start_and_later_ends_the_latch(caplog: pytest.LogCaptureFixture) -> None:
