@@ -311,7 +311,7 @@ def test_a_new_directory_and_all_above_it_are_synced_where_they_were_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
-    monkeypatch.setattr("cluster.env._sync_directory", synced.append)
+    monkeypatch.setattr("cluster.env.sync_directory", synced.append)
     for _ in range(2):
         RealDisk(str(tmp_path / "a" / "b" / "c")).close()
         assert sorted(synced) == [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")]
