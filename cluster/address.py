@@ -66,6 +66,8 @@ class Address:
                 raise UsageError(f"{what} {text!r}: an IPv6 address needs brackets", _FORMS)
         if not host:
             raise UsageError(f"{what} {text!r} has no host", _FORMS)
+        if "%" in host:
+            raise UsageError(f"{what} {text!r} has a zone, and means another machine on each", "name an address that is not link-local")
         if not (port_text.isascii() and port_text.isdigit()) or int(port_text) > 65_535:
             raise UsageError(f"{what} {text!r}: the port is not a number from 0 to 65535", _FORMS)
         return cls(host=host, port=int(port_text))

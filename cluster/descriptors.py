@@ -1,4 +1,4 @@
-"""Descriptors that must not live on in a forked child: locks, listening sockets, clients' connections.
+"""Descriptors that must not live on in a forked child: locks, listening sockets, connections.
 
 Knows: fork, locks on files. Must not know: what they protect. A copy in a child would hold a lock, a port or a connection for a process
 that is gone, and keep its successor from taking over.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from asyncio import BaseTransport
 from typing import Protocol
 from weakref import WeakSet
 
@@ -18,6 +19,7 @@ class _Held(Protocol):
 
 
 _held: WeakSet[_Held] = WeakSet()
+_connections: WeakSet[BaseTransport] = WeakSet()
 
 
 def keep_from_children(held: _Held) -> None:
@@ -25,8 +27,14 @@ def keep_from_children(held: _Held) -> None:
     _held.add(held)
 
 
+def keep_connection_from_children(transport: BaseTransport) -> None:
+    """The same of a connection that the loop has made: its socket is the loop's own, and of no kind that can be held weakly."""
+    _connections.add(transport)
+
+
 def _let_go() -> None:
-    numbers = [number for held in list(_held) if (number := held.fileno()) >= 0]
+    there = [*_held, *(transport.get_extra_info("socket") for transport in _connections)]
+    numbers = [number for held in there if held is not None and (number := held.fileno()) >= 0]
     if not numbers:
         return
     # Not closed: whoever still believes in the number would close another file that gets it later.

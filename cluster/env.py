@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from cluster.address import Address
-from cluster.descriptors import LockedFile
+from cluster.descriptors import LockedFile, keep_connection_from_children
 from cluster.directories import refuse_gap, sync_directory
 from cluster.ports import Disk, File, Handle, Listener
 from cluster.sockets import SocketListener, open_sockets, tune
@@ -224,18 +224,25 @@ class RealEnv:
         if address.is_unix:
             opening: Any = self._loop.create_unix_connection(factory, address.path)
         else:
-            opening = self._connect(address, factory)
+            opening = self._connect(address, factory, self.clock() + timeout_s)
         transport, protocol = await asyncio.wait_for(opening, timeout_s)
+        keep_connection_from_children(transport)
         tune(transport.get_extra_info("socket"))
         return transport, protocol
 
-    async def _connect(self, address: Address, factory: Callable[[], asyncio.Protocol]) -> Any:
-        """Resolve, then try each address. Not in one step: uvloop leaves a resolution that was called off to complain into the log."""
-        failure: OSError | None = None
-        for *_, target in await self._loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
+    async def _connect(self, address: Address, factory: Callable[[], asyncio.Protocol], until: float) -> Any:
+        """Resolve, then try each address, with an equal share of the time that is left: the first may be one that swallows everything.
+
+        Not in one step: uvloop leaves a resolution that was called off to complain into the log.
+        """
+        failure: Exception | None = None
+        found = await self._loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        for tried, (*_, target) in enumerate(found):
+            share_s = (until - self.clock()) / (len(found) - tried)
+            opening = self._loop.create_connection(factory, str(target[0]), int(target[1]))
             try:
-                return await self._loop.create_connection(factory, str(target[0]), int(target[1]))
-            except OSError as error:
+                return await asyncio.wait_for(opening, share_s)
+            except (OSError, asyncio.TimeoutError) as error:
                 failure = error
         raise failure or OSError(f"{address.host} has no address")
 

@@ -82,6 +82,8 @@ def test_addresses_are_checked_one_by_one_and_kept_once() -> None:
     assert addresses("a:1, [::1]:2,a:1,unix:/x") == ("a:1", "[::1]:2", "unix:/x")
     with pytest.raises(UsageError, match="has no port"):
         addresses("a:1,b")
+    with pytest.raises(UsageError, match="has a zone, and means another machine on each"):
+        addresses("[fe80::1%eth0]:1")
     with pytest.raises(ValueError, match="names no address"):
         addresses(" , ")
 
