@@ -83,7 +83,7 @@ class Standing(OneLeader):
         self._candidate = CandidateInfo(coordinator.node_id if who is None else who, weight, rank, words)
         candidates.checked(self._candidate)
         checks.lease_ms(ttl, "ttl")
-        checks.duration_ms(claim_timeout, "claim_timeout", 0, LEASE_MAX_MS)
+        self.claim_ms = checks.duration_ms(claim_timeout, "claim_timeout", 0, LEASE_MAX_MS)
         self._strategy = strategy
         self._ttl = ttl
         self._claim_timeout = claim_timeout

@@ -16,6 +16,8 @@ from cluster.limits import SCHEDULE_EVERY_MAX_MS, SCHEDULE_EVERY_MIN_MS, SCHEDUL
 CatchUp = Literal["latest", "none", "all"]
 # After a time at which nobody could be asked.
 RETRY_MS: Final = 5_000
+# While it is another's turn.
+AGAIN_MIN_MS: Final = 100
 
 
 class Ticks(Protocol):
@@ -97,7 +99,7 @@ class Plan:
         self._jitter_ms = checks.duration_ms(jitter, "jitter", 0, SCHEDULE_JITTER_MAX_MS)
         self._catch_up = catch_up
         self._since = 0
-        # When it last went to sleep, and until when.
+        # When it last went to sleep or ended a run, and until when it sleeps.
         self._asleep = 0
         self._until = 0
 
@@ -122,6 +124,14 @@ class Plan:
         self._until = self._ticks.after(now_ms) + round(self._jitter_ms * share)
         if failed and self._catch_up != "none":
             self._until = min(self._until, now_ms + RETRY_MS)
+
+    def again(self, now_ms: int, in_ms: int) -> None:
+        """Ask for the same time again; nothing was missed yet."""
+        self._until = min(self._ticks.after(now_ms), now_ms + min(max(in_ms, AGAIN_MIN_MS), RETRY_MS))
+
+    def ran(self, now_ms: int) -> None:
+        """A run has ended: what came while it went on was missed."""
+        self._asleep = now_ms
 
     def left_ms(self, now_ms: int) -> int:
         """How long to sleep on."""

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import copy
 import functools
+import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable
@@ -25,13 +26,14 @@ from cluster.client import Record, checks
 from cluster.env import entropy
 from cluster.errors import CoordinationError, UsageError
 from tenure import context
-from tenure._actions import check_async, check_sync
+from tenure._actions import check_async, check_sync, not_awaitable, refuse_late
 from tenure._aio import find_holder
 from tenure._engine import Run
-from tenure._ticks import CatchUp, Plan
+from tenure._standing import Standing
+from tenure._ticks import RETRY_MS, CatchUp, Plan
 from tenure.aio_elector import AsyncLeaderElector
 from tenure.elector import LeaderElector
-from tenure.results import ActionFailed, LeaseLost, RunResult
+from tenure.results import ActionFailed, LeaseLost, RunResult, Skipped
 
 __all__ = ["AsyncSchedule", "Schedule", "leader_scheduled"]
 
@@ -117,6 +119,8 @@ class _Rounds:
         self._stored: str = elector._stored(name)
         self._key = f"schedule:{self._stored}"
         self._plan = plan
+        # How long to leave the name to the candidate whose turn it is.
+        self._turn_ms = elector.claim_ms if isinstance(elector, Standing) else 0
         self.function = function
         self._begun = False
 
@@ -131,8 +135,8 @@ class _Rounds:
                 ) from None
         return self._plan.due(last, _now_ms())
 
-    def _after(self, result: RunResult[bool]) -> bool:
-        """What became of a run: whether to look at once for more."""
+    def _after(self, result: RunResult[bool]) -> None:
+        """What became of a run, and when to look again."""
         if isinstance(result, (ActionFailed, LeaseLost)) and result.cause is not None and not self._begun:
             # The mark could not be written.
             raise result.cause
@@ -140,7 +144,15 @@ class _Rounds:
             log.error("schedule.failed name=%s token=%d", self._stored, result.token, exc_info=result.cause)
         elif isinstance(result, LeaseLost):
             log.warning("schedule.lost name=%s token=%d cause=%r", self._stored, result.token, result.cause)
-        return self._begun
+        if self._begun:
+            self._plan.ran(_now_ms())
+        elif isinstance(result, LeaseLost):
+            self._plan.again(_now_ms(), RETRY_MS)
+        elif isinstance(result, Skipped) and result.reason == "not_elected":
+            # Nobody holds the name: whose turn it is may be dead, or have no such schedule.
+            self._plan.again(_now_ms(), self._turn_ms)
+        else:
+            self._sleep()
 
     def _sleep(self, error: BaseException | None = None) -> None:
         if error is not None:
@@ -196,11 +208,10 @@ class Schedule(_Rounds):
         records = self._elector._coordinator.records
         self._begun = False
         try:
-            if self._due(records.get(self._key)) is not None and self._after(
-                self._elector.run_if_leader_result(self._name, self._tick, records)
-            ):
-                return
-            self._sleep()
+            if self._due(records.get(self._key)) is None:
+                self._sleep()
+            else:
+                self._after(self._elector.run_if_leader_result(self._name, self._tick, records))
         except UsageError:
             raise
         except CoordinationError as error:
@@ -216,9 +227,11 @@ class Schedule(_Rounds):
         records.put(self._key, str(due).encode(), lease=lease, expected_version=expected)
         self._begun = True
         try:
-            self.function(_datetime(due))
+            value = self.function(_datetime(due))
         except asyncio.CancelledError as error:
             raise _failure(error) from error
+        if (refused := refuse_late(self.function, value)) is not None:
+            raise refused
         return True
 
 
@@ -270,9 +283,10 @@ class AsyncSchedule(_Rounds):
         records = self._elector._coordinator.aio.records
         self._begun = False
         try:
-            if self._due(await records.get(self._key)) is not None and self._after(await self._lead(records)):
-                return
-            self._sleep()
+            if self._due(await records.get(self._key)) is None:
+                self._sleep()
+            else:
+                self._after(await self._lead(records))
         except UsageError:
             raise
         except CoordinationError as error:
@@ -295,7 +309,10 @@ class AsyncSchedule(_Rounds):
         lease = context.current_lease(self._stored)
         await records.put(self._key, str(due).encode(), lease=lease, expected_version=expected)
         self._begun = True
-        await self.function(_datetime(due))
+        work = self.function(_datetime(due))
+        if not inspect.isawaitable(work):
+            raise not_awaitable(self.function, work)
+        await work
         return True
 
 
