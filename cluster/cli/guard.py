@@ -5,8 +5,10 @@ the control pipe and the lease's deadline on the machine's clock are enough for 
 deadline. Must not know: leases, the network, any other module of this project (it is started without our packages on its path).
 
 ``lock`` writes lines to the control pipe: ``deadline SECONDS`` (of the boot clock), ``signal N``, ``end N`` (send N, and KILL after the
-grace). The guard writes lines to the status pipe: ``started PID``, ``failed ERRNO``, ``ending WHY``, ``exited CODE``; the last only when
-nothing of the process group runs any more.
+grace). The guard writes lines to the status pipe: ``started PID``, ``failed ERRNO``, ``late`` (it was time to end before the command was
+started: nothing ran), ``ending WHY``, ``exited CODE``; the last only when nothing of the process group runs any more.
+
+Nothing here waits for stderr: its reader may be gone, or stopped, and the deadline comes all the same.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 
 _PR_SET_PDEATHSIG = 1
@@ -22,6 +25,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 # Also bounds how long a machine that slept keeps the command running after it wakes: select's timeout does not count the sleep.
 _LONGEST_NAP_S = 0.5
 _REAP_PATIENCE_S = 2.0
+_SAY_PATIENCE_S = 0.5
+_LATE = -1
 
 
 def clock() -> float:
@@ -68,6 +73,8 @@ class Guard:
         self.killed = False
         self.asked = 0
         self._pending = b""
+        self._early: list[int] = []
+        self._saying: threading.Thread | None = None
         self._wake_read, self._wake_write = os.pipe()
         for fd in (control, status):
             os.set_inheritable(fd, False)
@@ -81,8 +88,23 @@ class Guard:
         except OSError:
             return
 
+    def say(self, text: str) -> None:
+        """Write a line to stderr without waiting for it. It is shared with others, so it cannot be made non-blocking."""
+        if sys.stderr is None:
+            return
+        self._saying = threading.Thread(target=_write_to_stderr, args=(f"tenure: {text}\n".encode(),), daemon=True)
+        try:
+            self._saying.start()
+        except RuntimeError:
+            self._saying = None  # There is no thread to be had.
+
+    def finish(self) -> None:
+        """Give what was said a moment to be written."""
+        if self._saying is not None:
+            self._saying.join(_SAY_PATIENCE_S)
+
     def start(self, command: list[str]) -> int:
-        """Run the command in a session of its own. Returns 0, or the errno of why it could not be started."""
+        """Run the command in a session of its own. Returns 0, the errno of why it could not be started, or ``_LATE``."""
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         # What ``lock`` itself ignored (``nohup``) stays ignored here and in the command.
@@ -92,16 +114,64 @@ class Guard:
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
         error_read, error_write = os.pipe()
         own = os.getpid()
+        # On a busy machine the deadline of the arguments may be an old one by now.
+        self._listen(0.0)
+        if self.control is None or self._time_is_over():
+            return _LATE
         self.pid = os.fork()
         if self.pid == 0:
-            _become(command, own, error_write)
+            self._become(command, own, error_write)
         os.close(error_write)
-        problem = os.read(error_read, 16)
+        problem = b""
+        # A program that comes from a slow disk takes its time to start: when that is over, it is ended like one that runs.
+        while not self._time_is_over():
+            if select.select([error_read], [], [], _LONGEST_NAP_S)[0]:
+                problem = os.read(error_read, 16)
+                break
         os.close(error_read)
+        for early in self._early:
+            self._send(early)
         return int(problem) if problem else 0
+
+    def _time_is_over(self) -> bool:
+        return clock() >= self.deadline - self.term_lead
 
     def _asked_to_end(self, number: int, _frame: object) -> None:
         self.asked = number
+
+    def _become(self, command: list[str], guard: int, error_write: int) -> None:
+        """In the child: turn into the command. Does not return."""
+        try:
+            os.setsid()
+            signal.set_wakeup_fd(-1)
+            # Python ignores these two, and what is ignored stays so in a new program.
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != guard:
+                os._exit(127)
+            # The last look: the guard may have slept together with this process, and have given it up.
+            if self._time_is_over():
+                os.write(error_write, str(_LATE).encode())
+                os._exit(127)
+            os.execvp(command[0], command)
+        except OSError as error:
+            os.write(error_write, str(error.errno).encode())
+        finally:
+            os._exit(127)
+
+    def kill(self) -> int:
+        """Kill the process group at once, and wait for its end."""
+        until: float | None = None
+        while True:
+            self._send(signal.SIGKILL)
+            self._reap()
+            now = clock()
+            if self.code is not None:
+                until = now + _REAP_PATIENCE_S if until is None else until
+                if now >= until or not self._group_lives():
+                    return self.code
+            time.sleep(0.005)
 
     def watch(self) -> int:
         """Stay until nothing of the process group runs. Returns the command's exit status (128 + n for signal n)."""
@@ -113,7 +183,7 @@ class Guard:
             if self.code is not None and self.ending_at is None:
                 # The command has ended, but what it started in its group would go on without a lease.
                 self._end(signal.SIGTERM, "leftovers")
-            elif self.ending_at is None and now >= self.deadline - self.term_lead:
+            elif self.ending_at is None and self._time_is_over():
                 self._end(signal.SIGTERM, "lease")
             elif self.asked and self.ending_at is None:
                 self._end(self.asked, "signal")
@@ -135,6 +205,9 @@ class Guard:
         else:
             next_step = self.deadline - self.term_lead if self.ending_at is None else self._kill_at()
             nap = min(max(next_step - now, 0.001), _LONGEST_NAP_S)
+        self._listen(nap)
+
+    def _listen(self, nap: float) -> None:
         watched = [self._wake_read] if self.control is None else [self._wake_read, self.control]
         ready, _, _ = select.select(watched, [], [], nap)
         if self._wake_read in ready:
@@ -147,9 +220,8 @@ class Guard:
         if not data:
             self.control = None
             if self.code is None and self.ending_at is None:
-                sys.stderr.write("tenure: lock is gone: ending its command\n")
-                sys.stderr.flush()
                 self._end(signal.SIGTERM, "orphaned")
+                self.say("lock is gone: ending its command")
             return
         *lines, self._pending = (self._pending + data).split(b"\n")
         for line in lines:
@@ -170,6 +242,9 @@ class Guard:
             self.tell(f"ending {why}")
 
     def _send(self, number: int) -> None:
+        if not self.pid:
+            self._early.append(number)
+            return
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
@@ -198,35 +273,32 @@ class Guard:
                 self.code = 128 - code if code < 0 else code
 
 
-def _become(command: list[str], guard: int, error_write: int) -> None:
-    """In the child: turn into the command. Does not return."""
+def _write_to_stderr(line: bytes) -> None:
     try:
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        # Python ignores these two, and what is ignored stays so in a new program.
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != guard:
-            os._exit(127)
-        os.execvp(command[0], command)
-    except OSError as error:
-        os.write(error_write, str(error.errno).encode())
-    finally:
-        os._exit(127)
+        os.write(2, line)
+    except OSError:
+        return
 
 
 def main(argv: list[str]) -> int:
     control, status = int(argv[0]), int(argv[1])
     deadline, term_lead, kill_lead, grace = map(float, argv[2:6])
     guard = Guard(control, status, deadline, term_lead, kill_lead, grace)
-    problem = guard.start(argv[6:])
-    if problem:
-        guard.tell(f"failed {problem}")
-        return 1
-    guard.tell(f"started {guard.pid}")
-    code = guard.watch()
+    try:
+        problem = guard.start(argv[6:])
+        if problem:
+            guard.tell("late" if problem == _LATE else f"failed {problem}")
+            return 1
+        guard.tell(f"started {guard.pid}")
+        code = guard.watch()
+    except BaseException as error:
+        if not guard.pid:
+            raise
+        # A command does not go on without its guard, whatever broke here.
+        code = guard.kill()
+        guard.say(f"the guard broke and has killed its command: {error!r}")
     guard.tell(f"exited {code}")
+    guard.finish()
     return 0
 
 

@@ -166,6 +166,8 @@ async def _run(lease: AsyncLease, args: argparse.Namespace, signals: asyncio.Que
     lease_time = float(args.lease_time)
     kill_lead = min(0.5, lease_time / 10)
     try:
+        # This process may have been stopped since the grant.
+        lease.check()
         command.start(
             args.rest,
             {"TENURE_NAME": lease.name, "TENURE_TOKEN": str(lease.token), "TENURE_SLOT": str(lease.slot)},
@@ -176,7 +178,8 @@ async def _run(lease: AsyncLease, args: argparse.Namespace, signals: asyncio.Que
             grace=args.grace,
         )
         status = await _attend(command, lease, signals, lease_time / 20)
-    except OSError as error:
+    except (LeaseLostError, OSError) as error:
+        # What of the command runs ends by the guard, in ``close``.
         status = complain(error, EXIT_FAILURE)
     finally:
         command.close()
@@ -207,6 +210,8 @@ async def _attend(command: Command, lease: AsyncLease, signals: asyncio.Queue[in
                     return _without_guard(command)
                 if words[0] == "failed":
                     return _cannot_run(int(words[1]))
+                if words[0] == "late":
+                    raise LeaseLostError(f"the lease of {lease.name!r} was over before the command could be started")
                 if words == ["ending", "lease"]:
                     lost = True
                     complain(
@@ -225,8 +230,8 @@ async def _attend(command: Command, lease: AsyncLease, signals: asyncio.Queue[in
             except LeaseLostError as error:
                 # Revoked, say: the deadline that the guard knows is still the last moment, and the grace may be over before.
                 lost = True
-                complain(CoordinationError(error.detail, "ending the command"), 0)
                 command.end(signal.SIGTERM)
+                complain(CoordinationError(error.detail, "ending the command"), 0)
     finally:
         report.cancel()
         number.cancel()

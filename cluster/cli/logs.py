@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
+from typing import Any, TextIO
+
+from cluster.cli.output import Voice
 
 
 class _Text(logging.Formatter):
@@ -35,14 +37,15 @@ def _stamp(record: logging.LogRecord) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
 
 
-def configure(level: str, form: str) -> None:
-    """Send the records of this process to stderr.
+def configure(level: str, form: str, stream: TextIO | Voice) -> None:
+    """Send the records of this process to a stream.
 
     Args:
         level: ``debug``, ``info``, ``warning`` or ``error``.
         form: ``text`` or ``json``.
+        stream: stderr, or the voice of who must not wait for it.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler: logging.StreamHandler[Any] = logging.StreamHandler(stream)
     handler.setFormatter(_Json() if form == "json" else _Text())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cluster.cli.options import Parser
+from cluster.cli.output import voice
 from cluster.errors import CoordinationError, Indeterminate, Unavailable, UsageError
 
 EXIT_FAILURE = 1
@@ -23,6 +24,8 @@ EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 69
 EXIT_NOT_GRANTED = 75
 EXIT_INTERRUPTED = 130
+
+LAST_WORDS_S = 1.0
 
 # One line each; the module of a command has the same name.
 COMMANDS: dict[str, str] = {
@@ -70,8 +73,28 @@ Start with '{prog} demo'. Every option can also come from the environment: --lea
 
 def run(argv: Sequence[str], *, prog: str) -> int:
     """Run one command line; errors become one line on stderr. Returns the exit status."""
+    _open_what_is_closed()
     try:
-        return _dispatch(list(argv), prog)
+        return _run(list(argv), prog)
+    finally:
+        voice.finish(LAST_WORDS_S)
+
+
+def _open_what_is_closed() -> None:
+    """Give the place of a closed standard stream to nothing: else the next pipe or socket gets it, and takes what is said for its own."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free: this one.
+            found = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(found, True)
+            setattr(sys, name, os.fdopen(found, "w" if number else "r"))
+
+
+def _run(argv: list[str], prog: str) -> int:
+    try:
+        return _dispatch(argv, prog)
     except UsageError as error:
         return complain(error, EXIT_USAGE)
     except (Unavailable, Indeterminate) as error:
@@ -89,14 +112,14 @@ def run(argv: Sequence[str], *, prog: str) -> int:
 
 
 def complain(error: BaseException, status: int) -> int:
-    """Say on stderr, in one line, what went wrong; returns ``status``."""
+    """Say on stderr, in one line, what went wrong; returns ``status``. Neither raises nor waits, whatever has become of stderr."""
     if isinstance(error, CoordinationError):
         text = f"{error.detail}. {error.hint}" if error.hint else error.detail
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     else:
         text = str(error) or type(error).__name__
-    sys.stderr.write("tenure: " + " ".join(text.split()) + "\n")
+    voice.write("tenure: " + " ".join(text.split()) + "\n")
     return status
 
 
@@ -155,7 +178,8 @@ def _dispatch(argv: list[str], prog: str) -> int:
         raise UsageError(f"{name} takes no command after --", f"'{prog} {name} --help' shows what is accepted")
     from cluster.cli.logs import configure
 
-    configure(found.log_level, found.log_format)
+    # Between the loss of a lease and the end of its command there must be nothing to wait for.
+    configure(found.log_level, found.log_format, voice if name == "lock" else sys.stderr)
     status: int = module.execute(found)
     sys.stdout.flush()
     return status

@@ -1,4 +1,4 @@
-"""Tables, durations and JSON for people and scripts.
+"""Tables, durations and JSON for people and scripts; a stderr that nothing waits for.
 
 Knows: text and terminals. Must not know: where the data comes from.
 """
@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
+import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+LINES_MAX: Final = 1000
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -52,6 +57,67 @@ def duration(seconds: float | None) -> str:
 
 def yes_no(value: object) -> str:
     return "-" if value is None else "yes" if value else "no"
+
+
+class Voice:
+    """Stderr for who has more urgent things to do than to be heard: nothing is raised, and nobody waits for its reader.
+
+    A thread of its own writes, since the pipe or the terminal is shared with others, and cannot be made non-blocking for one. What does
+    not find room is not said: at most ``LINES_MAX`` texts wait.
+    """
+
+    def __init__(self) -> None:
+        self._texts: deque[tuple[int, bytes]] = deque()
+        self._changed = threading.Condition()
+        self._writer: threading.Thread | None = None
+
+    def write(self, text: str) -> None:
+        stream = sys.stderr
+        try:
+            number = stream.fileno()
+        except (AttributeError, OSError, ValueError):
+            # Closed from the start, or replaced by something in memory.
+            if stream is not None and not stream.closed:
+                stream.write(text)
+            return
+        with self._changed:
+            if len(self._texts) >= LINES_MAX:
+                return
+            self._texts.append((number, text.encode("utf-8", "backslashreplace")))
+            self._changed.notify_all()
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write_all, name="tenure-stderr", daemon=True)
+                try:
+                    self._writer.start()
+                except RuntimeError:
+                    # There is no thread to be had.
+                    self._writer = None
+
+    def flush(self) -> None:
+        """As a stream has it: there is nothing to wait for."""
+
+    def finish(self, patience_s: float) -> bool:
+        """Wait at most ``patience_s`` seconds until all is written. Returns whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._texts, patience_s)
+
+    def _write_all(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._texts)
+                number, rest = self._texts[0]
+            try:
+                while rest:
+                    rest = rest[os.write(number, rest) :]
+            except OSError:
+                # Its reader has gone; the next text may be luckier.
+                rest = b""
+            with self._changed:
+                self._texts.popleft()
+                self._changed.notify_all()
+
+
+voice: Final = Voice()
 
 
 def emit(text: str) -> None:

@@ -42,17 +42,31 @@ def tenure(
     )
 
 
-def start(arguments: Sequence[str], cwd: Path, *, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+def start(
+    arguments: Sequence[str], cwd: Path, *, env: Mapping[str, str] | None = None, stderr: int = subprocess.PIPE
+) -> subprocess.Popen[str]:
     """Start ``python -m cluster ARGUMENTS``; its output comes through pipes."""
     return subprocess.Popen(
         [sys.executable, "-m", "cluster", *arguments],
         cwd=cwd,
         env=environ(env),
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         stdin=subprocess.DEVNULL,
     )
+
+
+def fill(pipe: int) -> None:
+    """Until one more byte would block."""
+    os.set_blocking(pipe, False)
+    for size in (65536, 4096, 1):
+        while True:
+            try:
+                os.write(pipe, bytes(size))
+            except BlockingIOError:
+                break
+    os.set_blocking(pipe, True)
 
 
 def is_one_line(text: str) -> bool:

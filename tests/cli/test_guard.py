@@ -10,13 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster.cli import guard as guard_program
 from cluster.env import boot_clock
+from tests.cli.support_cli import fill
 from tests.support import eventually
 
 pytestmark = pytest.mark.core
@@ -37,6 +39,8 @@ class Guarded:
         term_lead: float = 0.4,
         kill_lead: float = 0.1,
         grace: float = 0.3,
+        stderr: int | None = None,
+        program: Sequence[str] = (sys.executable,),
     ) -> None:
         self.output = directory / "output"
         control_read, self.control = os.pipe()
@@ -45,11 +49,11 @@ class Guarded:
         numbers = (control_read, status_write, self.deadline, term_lead, kill_lead, grace)
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", guard_program.__file__, *map(repr, numbers), *command],
+                [*program, "-I", "-S", guard_program.__file__, *map(repr, numbers), *command],
                 pass_fds=(control_read, status_write),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=output,
+                stderr=output if stderr is None else stderr,
                 start_new_session=True,
             )
         os.close(control_read)
@@ -109,7 +113,7 @@ def group_lives(pid: int) -> bool:
 def guarded(tmp_path: Path) -> Iterator[Make]:
     made: list[Guarded] = []
 
-    def make(*command: str, **options: float) -> Guarded:
+    def make(*command: str, **options: Any) -> Guarded:
         made.append(Guarded(tmp_path, *command, **options))
         return made[-1]
 
@@ -211,3 +215,61 @@ def test_the_command_dies_with_its_guard(guarded: Make) -> None:
     pid = run.pid
     run.process.kill()
     eventually(lambda: not group_lives(pid), 5.0, "the command died with its guard")
+
+
+# A member of the group that nothing but the guard ends, and a leader that would end by the death of its guard alone.
+FAMILY = f"({DEAF}) & wait"
+
+
+def ends_in_time(run: Guarded) -> None:
+    """``lock`` is killed: its command is dead before the deadline, and all of it, and the guard does not stay either."""
+    pid = run.pid
+    run.ready()
+    run.let_go()
+    assert run.report("ending") == "orphaned"
+    assert run.report("exited") == "143"
+    assert boot_clock() < run.deadline, "dead before the deadline"
+    assert not group_lives(pid)
+    assert run.process.wait(10) == 0
+
+
+def test_a_stderr_whose_reader_is_gone_does_not_keep_the_guard_from_its_work__I8(guarded: Make) -> None:
+    read, write = os.pipe()
+    run = guarded("sh", "-c", FAMILY, grace=0.2, stderr=write)
+    os.close(write)
+    os.close(read)
+    ends_in_time(run)
+
+
+def test_nor_does_a_stderr_that_nobody_reads__I8(guarded: Make) -> None:
+    read, write = os.pipe()
+    run = guarded("sh", "-c", FAMILY, grace=0.2, stderr=write)
+    fill(write)
+    try:
+        ends_in_time(run)
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+def test_nor_does_a_stderr_that_is_closed__I8(guarded: Make) -> None:
+    program = ("sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable)
+    ends_in_time(guarded("sh", "-c", FAMILY, grace=0.2, program=program))
+
+
+def test_a_guard_that_breaks_kills_the_command_first__I8(guarded: Make) -> None:
+    run = guarded("sh", "-c", FAMILY)
+    pid = run.pid
+    run.ready()
+    run.say("deadline soon")
+    assert run.report("exited") == "137"
+    assert not group_lives(pid)
+    assert run.process.wait(10) == 0
+    assert b"the guard broke" in run.output.read_bytes()
+
+
+def test_when_it_is_time_to_end_nothing_is_started__I8(guarded: Make) -> None:
+    run = guarded("sh", "-c", "echo ran", lasts=0.0)
+    assert run.report("late") == ""
+    assert run.process.wait(10) == 1
+    assert run.output.read_bytes() == b""

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import tenure as api
-from tests.cli.support_cli import is_one_line, start, tenure
+from tests.cli.support_cli import fill, is_one_line, start, tenure
 from tests.support import eventually
 from tests.support_cluster import NodeGroup, free_ports
 
@@ -40,8 +40,8 @@ class Locks:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return tenure(["lock", *arguments], self._directory, env={"TENURE_CONNECT": self.endpoints})
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        process = start(["lock", *arguments], self._directory, env={"TENURE_CONNECT": self.endpoints})
+    def start(self, *arguments: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
+        process = start(["lock", *arguments], self._directory, env={"TENURE_CONNECT": self.endpoints}, stderr=stderr)
         self._started.append(process)
         return process
 
@@ -265,6 +265,35 @@ def test_a_revoked_lease_ends_the_command(locks: Locks, coordinator: api.Coordin
     lease = coordinator.acquire("called-in", lease_time=1.0, wait_time=5.0)
     assert lease is not None
     lease.release()
+
+
+@pytest.mark.parametrize("reader", ["gone", "stopped"])
+def test_a_revoked_lease_ends_the_command_whoever_reads_stderr__A3(
+    locks: Locks, coordinator: api.Coordinator, tmp_path: Path, reader: str
+) -> None:
+    beats = tmp_path / "beats"
+    read, write = os.pipe()
+    if reader == "gone":
+        os.close(read)
+    else:
+        fill(write)
+    options = ("--lease-time", "600", "--grace", "0.2", "--log-level", "info")
+    script = f'"$0" "$1" {beats} & wait'
+    first = locks.start(f"unheard-{reader}", *options, "--", "sh", "-c", script, *STUBBORN, stderr=write)
+    os.close(write)
+    try:
+        eventually(lambda: lines(beats), 20.0)
+        result = tenure(["revoke", f"unheard-{reader}"], tmp_path, env={"TENURE_CONNECT": locks.endpoints})
+        assert result.returncode == 0, result.stderr
+        lease = coordinator.acquire(f"unheard-{reader}", lease_time=1.0, wait_time=15.0)
+        assert lease is not None, "given back once the command was dead"
+        count = len(lines(beats))
+        lease.release()
+        assert first.wait(15) == 143
+        assert len(lines(beats)) == count
+    finally:
+        if reader == "stopped":
+            os.close(read)
 
 
 def test_without_a_majority_the_command_ends_inside_its_lease__A3(tmp_path: Path) -> None:
