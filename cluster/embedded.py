@@ -6,7 +6,6 @@ Knows: which thread runs the node, in what order node and coordinator come and g
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
@@ -20,8 +19,6 @@ from cluster.ports import Connection, Env, Hello, Welcome
 from cluster.secrets import Secret, Secrets
 from cluster.storage import Durability
 from cluster.tls import Tls
-
-logger = logging.getLogger(__name__)
 
 READY_TIMEOUT_S: Final = 30.0
 
@@ -140,7 +137,8 @@ def join(
     Raises:
         UsageError: a bad argument, an address or directory that cannot be used. Nothing was started.
         Unavailable: no raft leader within ``ready_timeout``: fewer than a majority of the members can be reached.
-        CoordinationError: the data directory is damaged; the message names the file.
+        CoordinationError: the data directory is damaged, and the message names the file; or the node had to stop by itself, and it says why
+            (a full disk, a removal from the raft group).
     """
     config = node_config(listen, peers, single, data_dir, ephemeral, durability, secret, tls, insecure, advertise, weight, election)
     patience_s = timeout_s(ready_timeout, "ready_timeout")
@@ -148,7 +146,7 @@ def join(
     node: Node | None = None
 
     def fatal(why: str) -> None:
-        logger.critical("node.fatal reason=%s", why)
+        # One that stops before it is known here is closed when ``ready`` has told why.
         if node is not None:
             io.env.call_soon(node.close)
 

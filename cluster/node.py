@@ -113,7 +113,10 @@ class Node:
         self._env = env
         self._config = config
         self._storage = storage
+        self._fatal = fatal
         self._closed = False
+        self.failure: CoordinationError | None = None
+        """Why it had to stop by itself."""
         self.address = config.address
         self.tls = tls
         self.others = tuple(peer for peer in config.peers if peer != self.address)
@@ -145,7 +148,7 @@ class Node:
             storage,
             self.server,
             self.net,
-            fatal,
+            self._fail,
         )
         self.net.on_removed = self.raft.told_of_removal
         self.server.bind(self.raft)
@@ -184,9 +187,12 @@ class Node:
 
         Raises:
             Unavailable: not within ``timeout_s``. The message names the peers that were not reached.
+            CoordinationError: it had to stop by itself; at once.
         """
         until = self._env.clock() + timeout_s
         while self.raft.leader is None or (self.raft.is_leader and not self.server.batcher.serving):
+            if self.failure is not None:
+                raise self.failure
             if self._env.clock() >= until:
                 missing = [
                     peer for peer in self._config.peers if peer != self.address and peer not in self.net.connected()
@@ -205,7 +211,9 @@ class Node:
             await asyncio.sleep(READY_POLL_S)
 
     async def open_client(self, hello: Hello) -> tuple[Connection, Welcome]:
-        """A client connection to this node without a socket."""
+        """A client connection to this node without a socket. Raises ConnectionRefusedError if it had to stop by itself."""
+        if self.failure is not None:
+            raise ConnectionRefusedError(self.failure.detail)
         ours, theirs = memory_pair(self._env, hello)
         self.server.client_connected(theirs)
         return ours, self.server.welcome(hello)
@@ -219,6 +227,11 @@ class Node:
         self.raft.close()
         self.net.close()
         self._storage.close()
+
+    def _fail(self, why: str) -> None:
+        logger.critical("node.fatal reason=%s", why)
+        self.failure = CoordinationError(why, "see the log of this node")
+        self._fatal(why)
 
     def _hello(self) -> Hello:
         meta = self._storage.meta
@@ -239,14 +252,7 @@ async def run_node(config: NodeConfig, stop: asyncio.Event, ready: Callable[[], 
         UsageError, CoordinationError: it could not start, or had to stop by itself.
     """
     env = RealEnv(asyncio.get_running_loop())
-    failure: list[str] = []
-
-    def fatal(why: str) -> None:
-        logger.critical("node.fatal reason=%s", why)
-        failure.append(why)
-        stop.set()
-
-    node = await Node.start(env, config, fatal)
+    node = await Node.start(env, config, lambda why: stop.set())
     try:
         waiting = asyncio.ensure_future(node.ready(float("inf")))
         stopping = asyncio.ensure_future(stop.wait())
@@ -259,5 +265,5 @@ async def run_node(config: NodeConfig, stop: asyncio.Event, ready: Callable[[], 
         node.close()
         await node.net.wait_closed()
         env.close()
-    if failure:
-        raise CoordinationError(failure[0], "see the log of this node")
+    if node.failure is not None:
+        raise node.failure

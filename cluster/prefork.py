@@ -52,6 +52,7 @@ class Seat:
         self._sockets = TcpDoor([own, *(peer for peer in config.peers if peer != own)], config.secrets, tls=tls)
         self.endpoints = self._sockets.endpoints
         self._node: Node | None = None
+        self._failure: CoordinationError | None = None
         self._lock: LockedFile | None = None
         self._over = asyncio.Event()
         self._settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -69,10 +70,12 @@ class Seat:
         await asyncio.shield(self._settled)
 
     async def ready(self, coordinator: Coordinator, limit_s: float) -> None:
-        """Wait until a raft leader is known. Raises Unavailable."""
+        """Wait until a raft leader is known. Raises Unavailable; CoordinationError if the node is here and had to stop by itself."""
         until = self._env.clock() + limit_s
         while True:
             left = until - self._env.clock()
+            if self._failure is not None:
+                raise self._failure
             if self._node is not None:
                 await self._node.ready(left)
                 return
@@ -146,6 +149,7 @@ class Seat:
 
     async def _serve(self) -> None:
         self._over.clear()
+        self._failure = None
         self._node = node = await self._begin()
         logger.info("prefork.node node=%s socket=%s pid=%d", self._config.address, self._socket, process_id())
         self._settle()
@@ -153,7 +157,7 @@ class Seat:
             await self._over.wait()
         finally:
             node.close()
-        self._node = None
+        self._node, self._failure = None, node.failure
         await node.net.wait_closed()
         self._unlock()
 
@@ -161,15 +165,11 @@ class Seat:
         until = self._env.clock() + PATIENCE_S
         while True:
             try:
-                return await Node.start(self._env, self._config, self._fatal)
+                return await Node.start(self._env, self._config, lambda why: self._over.set())
             except CoordinationError:
                 if self._env.clock() >= until:
                     raise
             await asyncio.sleep(RETRY_S)
-
-    def _fatal(self, why: str) -> None:
-        logger.critical("node.fatal reason=%s", why)
-        self._over.set()
 
     def _settle(self) -> None:
         if not self._settled.done():
@@ -229,7 +229,8 @@ def join_or_connect(
     Raises:
         UsageError: a bad argument, an address, directory or lock file that cannot be used. Nothing was started.
         Unavailable: no raft leader within ``ready_timeout``.
-        CoordinationError: the data directory is damaged; the message names the file.
+        CoordinationError: the data directory is damaged, and the message names the file; or the node is in this process and had to stop by
+            itself, and it says why (a full disk, a removal from the raft group).
     """
     config = node_config(listen, peers, single, data_dir, ephemeral, durability, secret, tls, insecure, advertise, weight, election)
     config.secrets.of_role("client")
