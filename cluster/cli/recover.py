@@ -55,6 +55,7 @@ def declare(parser: Parser) -> None:
 def execute(args: argparse.Namespace) -> int:
     from cluster import recovery
     from cluster.backup import begin_anew
+    from cluster.storage.storage import open_disk
 
     me, members = members_of(args)
     directory = true_path(directory_of(args, me))
@@ -65,8 +66,12 @@ def execute(args: argparse.Namespace) -> int:
         if args.yes:
             _save(args, survivor)
             recovery.begin(env, directory + BESIDE, beginning)
-    if args.yes:
-        replace(directory)
+            # A node that was started meanwhile keeps its directory; none is started in it from now on.
+            disk = open_disk(env, directory)
+            try:
+                replace(directory)
+            finally:
+                disk.close()
     _say(args, survivor, beginning, directory)
     return 0
 

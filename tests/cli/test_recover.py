@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 
 import tenure
+from cluster import recovery
 from cluster._table import LeaseTable
+from cluster.backup import Beginning
 from cluster.cli.main import run
 from cluster.codec import pack
 from cluster.directories import refuse_fixed
 from cluster.env import RealDisk, RealEnv
 from cluster.errors import CoordinationError, UsageError
+from cluster.ports import Env
 from cluster.raft.listing import members_entry
 from cluster.raft.snapshot import encode as encode_snapshot
 from cluster.server.batcher import batch_of
@@ -129,6 +132,26 @@ def test_recover_does_not_touch_a_directory_in_use(
     assert run(call, prog="tenure") == 2
     assert "in use by another node" in capsys.readouterr().err
     other.close()
+
+
+def test_nor_one_that_a_node_was_started_with_meanwhile(
+    tmp_path: Path, env: RealEnv, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "data"
+    survivor(env, directory)
+    node: list[RealDisk] = []
+    begin = recovery.begin
+
+    def begin_slowly(env: Env, path: str, beginning: Beginning) -> None:
+        begin(env, path, beginning)
+        node.append(RealDisk(str(directory)))
+
+    monkeypatch.setattr(recovery, "begin", begin_slowly)
+    call = ["recover", "--listen", MEMBERS[0], "--single", "--data-dir", str(directory), "--yes"]
+    assert run(call, prog="tenure") == 2
+    assert "in use by another node" in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == ["data", "data.recovered"]
+    node[0].close()
 
 
 def test_an_interrupted_recover_is_explained(tmp_path: Path, env: RealEnv, capsys: pytest.CaptureFixture[str]) -> None:
