@@ -91,8 +91,7 @@ async def _follow(run: Run[Any], inner: Future[Any], *, cancelled: bool) -> None
     inner.add_done_callback(lambda _: call_loop(loop, lambda: done.set_result(None)))
     while not done.done():
         if cancelled:
-            # On a thread, since it calls whoever waits for that future.
-            background().workers.submit(inner.cancel)
+            _call_off(inner)
         try:
             await asyncio.wait({done})
             cancelled = False
@@ -104,6 +103,19 @@ async def _follow(run: Run[Any], inner: Future[Any], *, cancelled: bool) -> None
         run.failed(error)
     else:
         run.completed(inner.result())
+
+
+def _call_off(inner: Future[Any]) -> None:
+    """Cancel it, whatever happens: whoever waits for its end must go on waiting."""
+    try:
+        # On a thread, since it calls whoever waits for that future.
+        background().workers.submit(inner.cancel)
+    except RuntimeError:
+        # No thread is to be had.
+        try:
+            inner.cancel()
+        except BaseException:
+            log.exception("future.cancel_raised")
 
 
 class FutureLeaderElector(One, Futures[ElectionOptions]):

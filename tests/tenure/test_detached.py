@@ -1,6 +1,7 @@
 """The forms that do not block their caller: futures, threads, contexts, closing (rules 4, 5 and 7; D3, D5, D7).
 
-Knows: the public electors, real leases. Must not know: the loop and the threads behind them. What the forms share with the others is in
+Knows: the public electors, real leases. Must not know: the loop and the threads behind them, but for who takes
+these away. What the forms share with the others is in
 tests/contract.
 """
 
@@ -18,7 +19,9 @@ import pytest
 
 import tenure
 from tenure import ElectionOptions, FutureLeaderElector, Lease, NotLeaderError, ThreadLeaderElector, UsageError
+from tenure._background import background
 from tenure._futures import RunFuture
+from tenure.testing import FakeCoordinator
 from tests.support import eventually
 
 WITHIN_S = 10.0
@@ -70,6 +73,47 @@ def test_a_cancelled_future_is_not_done_before_its_work__rule_5__C9(coordinator:
     assert is_free(coordinator)
     with pytest.raises(CancelledError):
         outer.result()
+
+
+@pytest.mark.parametrize("how", ["cancelled", "revoked"])
+def test_work_is_not_released_under_where_no_thread_is_left_to_cancel_it__rule_4(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator: Any = FakeCoordinator(real_time=True)
+    futures = FutureLeaderElector(coordinator)
+    called_off = threading.Event()
+
+    class Busy(Future[str]):
+        def cancel(self) -> bool:
+            called_off.set()
+            # As from a callback of that future.
+            raise SystemExit(3)
+
+    def no_thread(job: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    inner = Busy()
+    inner.set_running_or_notify_cancel()
+    begun = threading.Event()
+
+    def action() -> Busy:
+        begun.set()
+        return inner
+
+    outer = futures.run_if_leader("job", action)
+    assert begun.wait(WITHIN_S)
+    monkeypatch.setattr(background().workers, "submit", no_thread)
+    if how == "cancelled":
+        outer.cancel()
+    else:
+        coordinator.revoke("job")
+    assert called_off.wait(WITHIN_S)
+    assert not concurrent.futures.wait([outer], 0.05).done
+    assert not is_free(coordinator)
+    inner.set_result("a value that nobody gets")
+    assert concurrent.futures.wait([outer], WITHIN_S).done
+    assert is_free(coordinator)
+    coordinator.close(limit=0)
 
 
 def test_a_future_that_is_done_cannot_be_cancelled(futures: Any) -> None:
