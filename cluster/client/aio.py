@@ -171,4 +171,9 @@ class AsyncCoordinator(AsyncCandidateVerbs):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        if isinstance(error, GeneratorExit):
+            # What is being closed must not await.
+            self._port.engine.check_process()
+            self._port.close_soon(CLOSE_LIMIT_S)
+        else:
+            await self.close()

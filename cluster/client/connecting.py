@@ -81,7 +81,11 @@ async def connect_async(
     try:
         coordinator._requests.begin(coordinator._requests.contact(waiter, addresses, timeout_s))
         await waiter.future
-    except BaseException:
-        await coordinator.aio.close(limit=0)
+    except BaseException as error:
+        if isinstance(error, GeneratorExit):
+            # What is being closed must not await.
+            coordinator._port.close_soon(0.0)
+        else:
+            await coordinator.aio.close(limit=0)
         raise
     return coordinator

@@ -300,6 +300,7 @@ class Coordinator(CandidateVerbs):
 
         What still holds a lease is told that it ends (``lost`` is set), and stays protected while its holder ends and releases, for at most
         ``limit`` seconds (0 to 1 day). Leases that are still held then run out by themselves. What waits for a grant gets ``Unavailable``.
+        Who is interrupted or cancelled here waits no longer; the coordinator is closed all the same.
 
         Raises:
             UsageError: a bad ``limit``, or called on the coordinator's I/O thread or in a forked child.
@@ -317,7 +318,11 @@ class Coordinator(CandidateVerbs):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if self._port.engine.on_io_thread():
+            # A generator may be collected, and its ``with`` left, on any thread.
+            self._port.close_soon(CLOSE_LIMIT_S)
+        else:
+            self.close()
 
     async def __aenter__(self: Self) -> Self:
         await self.aio.__aenter__()
@@ -326,7 +331,7 @@ class Coordinator(CandidateVerbs):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.aio.close()
+        await self.aio.__aexit__(kind, error, trace)
 
     def __repr__(self) -> str:
         state = "closed" if self._port.engine.closing else "open"

@@ -52,17 +52,31 @@ class Port(Leaver):
             raise answers.broken("the coordinator", error) from error
 
     def close(self, limit_s: float) -> None:
-        """See ``Engine.begin_close``; from any thread but the I/O thread."""
-        waiter = ThreadWaiter()
-        if self._begin_close(limit_s, tell=True, done=lambda: waiter.finish(None)):
-            waiter.patience(limit_s + FLUSH_S + CLOSE_GRACE_S)
+        """See ``Engine.begin_close``; from any thread but the I/O thread. Who is interrupted does not wait for the end, which comes."""
+        try:
+            waiter = ThreadWaiter()
+            if self._begin_close(limit_s, tell=True, done=lambda: waiter.finish(None)):
+                waiter.patience(limit_s + FLUSH_S + CLOSE_GRACE_S)
+        except BaseException:
+            self.close_soon(limit_s)
+            raise
         self._end()
 
     async def close_async(self, limit_s: float) -> None:
-        waiter = LoopWaiter()
-        if self._begin_close(limit_s, tell=True, done=lambda: waiter.finish(None)):
-            await waiter.future
+        """``close`` for a task; cancelled, it is like one that is interrupted."""
+        try:
+            waiter = LoopWaiter()
+            if self._begin_close(limit_s, tell=True, done=lambda: waiter.finish(None)):
+                await waiter.future
+        except BaseException:
+            self.close_soon(limit_s)
+            raise
         self._end()
+
+    def close_soon(self, limit_s: float) -> None:
+        """Begin to close, or go on with it, and do not wait: its thread ends itself. From any thread."""
+        if not self._begin_close(limit_s, tell=True, done=self._end):
+            self._end()
 
     def leave(self) -> None:
         """The interpreter ends: what was released or given up is still said, what is held is left alone."""
