@@ -249,6 +249,8 @@ def _async_generator(guard: _Guard, function: Function) -> Function:
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         name = guard.name(args, kwargs)
+        # Before anything is acquired: a call that does not fit raises here, and holds nothing.
+        inner = function(*args, **kwargs)
         run = guard.elector._new_run(name)
         lease: AsyncLease | None = None
         mark: NoLease | None = None
@@ -267,7 +269,7 @@ def _async_generator(guard: _Guard, function: Function) -> Function:
             return
         # Nothing is awaited between the grant and this block, so no cancellation comes between them.
         unled = contextlib.nullcontext() if mark is None else guard.unled(mark)
-        steps = AsyncSteps(run, under, function(*args, **kwargs), cancels=guard.stops)
+        steps = AsyncSteps(run, under, inner, cancels=guard.stops)
         with unled:
             async with steps:
                 while await steps.more():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import gc
 import inspect
 from collections.abc import AsyncIterator, Generator
@@ -131,6 +132,31 @@ def test_an_async_generator_that_is_left_gives_its_name_back__rule_4(how: str) -
     asyncio.run(main())
     assert made.closed
     assert made.outcomes == [Outcome.FAILED if how == "throw" else Outcome.CANCELLED]
+
+
+def test_a_call_that_fits_no_generator_holds_nothing__rule_4() -> None:
+    made = Iterated()
+
+    def with_connection(function: Any) -> Any:
+        @functools.wraps(function)
+        async def call(connection: object, *args: Any) -> AsyncIterator[int]:
+            async for item in function(*args):
+                yield item
+
+        return call
+
+    @leader_only(AsyncLeaderElector(made.coordinator), "job")
+    @with_connection
+    async def rows() -> AsyncIterator[int]:
+        yield 1
+
+    async def main() -> None:
+        with pytest.raises(TypeError, match="connection"):
+            await rows().__anext__()
+        gc.collect()
+        assert not made.coordinator.held
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("begun_in_the_loop", [True, False])
