@@ -52,8 +52,9 @@ class Feed(Generic[T]):
         self._shown = shown
         self._process = process_id()
         self._queue: queue.SimpleQueue[tuple[Feed[T], T] | threading.Event | _Stop] = queue.SimpleQueue()
+        self._done = threading.Event()
         self._thread = threading.Thread(
-            target=_serve, args=(self._queue, take, end), name=f"tenure-{shown}", daemon=True
+            target=_serve, args=(self._queue, take, end, self._done), name=f"tenure-{shown}", daemon=True
         )
         self._thread.start()
         self._last = weakref.finalize(self, self._queue.put, _Stop())
@@ -71,23 +72,29 @@ class Feed(Generic[T]):
         self._queue.put((self, entry))
 
     def mark(self) -> threading.Event:
-        """An event that is set when everything that was put in so far is taken."""
+        """An event that is set when everything that was put in so far is taken: never, if the thread has died of what it took."""
         reached = threading.Event()
-        if self._thread.is_alive():
-            self._queue.put(reached)
-        else:
+        if self._is_over():
             reached.set()
+        else:
+            self._queue.put(reached)
         return reached
+
+    def _is_over(self) -> bool:
+        """Whether nothing is left, here, that will be taken."""
+        return self._done.is_set() or process_id() != self._process
 
     def close(self, limit_s: float) -> bool:
         """Take what is queued, then end. Returns whether that was done in time."""
         if self._thread.is_alive():
             self._queue.put(_Stop())
         self._thread.join(limit_s)
-        return not self._thread.is_alive()
+        return self._is_over() and not self._thread.is_alive()
 
 
-def _serve(queue_: queue.SimpleQueue[Any], take: Callable[[list[Any]], object], end: Callable[[], object]) -> None:
+def _serve(
+    queue_: queue.SimpleQueue[Any], take: Callable[[list[Any]], object], end: Callable[[], object], done: threading.Event
+) -> None:
     # Not a method: the thread must not keep its feed alive.
     entry = queue_.get()
     while not isinstance(entry, _Stop):
@@ -109,6 +116,7 @@ def _serve(queue_: queue.SimpleQueue[Any], take: Callable[[list[Any]], object], 
         if entry is None:
             entry = queue_.get()
     end()
+    done.set()
 
 
 # Feeds of listeners and metrics: one for each of them in a process, whoever has it, so that none is called twice at once.

@@ -227,7 +227,8 @@ class _Sink:
     def _call(self, count: int, call: Any, *args: Any) -> None:
         try:
             call(*args)
-        except Exception:
+        except BaseException:
+            # Also SystemExit: it would end nothing but a thread of ours, and what comes later with it.
             self.failed += count
             log.exception("history.failed sink=%s records=%d", type(self._sink).__name__, count)
 

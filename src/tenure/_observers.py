@@ -150,7 +150,8 @@ class Meter:
     def _guarded(self, call: Callable[..., object], *args: object) -> None:
         try:
             call(*args)
-        except Exception:
+        except BaseException:
+            # Also SystemExit, as of listeners.
             log.exception("metrics.failed metrics=%s", type(self._metrics).__name__)
 
 

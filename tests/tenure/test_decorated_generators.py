@@ -10,7 +10,7 @@ import contextvars
 import functools
 import gc
 import inspect
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any
 
 import pytest
@@ -137,7 +137,7 @@ def test_an_async_generator_that_is_left_gives_its_name_back__rule_4(how: str) -
 def test_a_call_that_fits_no_generator_holds_nothing__rule_4() -> None:
     made = Iterated()
 
-    def with_connection(function: Any) -> Any:
+    def with_connection(function: Any) -> Callable[..., AsyncIterator[int]]:
         @functools.wraps(function)
         async def call(connection: object, *args: Any) -> AsyncIterator[int]:
             async for item in function(*args):

@@ -19,9 +19,10 @@ import pytest
 
 import tenure
 from tenure import ElectionOptions, Unavailable, UsageError, history, leader_only
-from tenure._feed import BATCH_MAX, QUEUED_MAX
+from tenure._feed import BATCH_MAX, QUEUED_MAX, Feed
 from tenure._history import MESSAGE_MAX
 from tenure.history import History, LoggingSink, MemorySink, RunRecord, SQLiteSink, overlaps, takeovers
+from tests.support import eventually
 from tests.tenure import support_forms
 from tests.tenure.fake import FakeCoordinator
 from tests.tenure.support_forms import FORMS, Form, failing
@@ -127,7 +128,8 @@ def test_a_run_without_a_lease_is_no_completed_one(mode: Any) -> None:
 class BadSink:
     """Fails, or hangs until it is let go."""
 
-    def __init__(self, *, hangs: bool = False) -> None:
+    def __init__(self, error: type[BaseException] = Broken, *, hangs: bool = False) -> None:
+        self.error = error
         self.go_on = threading.Event()
         self.begun = threading.Event()
         self.hangs = hangs
@@ -136,25 +138,42 @@ class BadSink:
     def write(self, records: Sequence[RunRecord]) -> None:
         self.begun.set()
         if not self.hangs:
-            raise Broken("disk full")
+            raise self.error("disk full")
         self.go_on.wait(60)
         self.taken += len(records)
 
     def close(self) -> None:
-        raise Broken("close")
+        raise self.error("close")
 
 
-def test_a_sink_that_fails_harms_neither_a_run_nor_another_sink(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [Broken, SystemExit])
+def test_a_sink_that_fails_harms_neither_a_run_nor_another_sink(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     memory = MemorySink()
-    with tenure.local() as coordinator, History(BadSink(), memory) as kept:
+    with tenure.local() as coordinator, History(BadSink(error), memory) as kept:
         for _ in range(3):
             assert blocking(coordinator, kept, lambda: 5) == 5
             assert kept.flush()
         assert kept.failed == 6
+        assert kept.close()
     assert len(memory.runs()) == 3
     assert {record.getMessage().split()[0] for record in caplog.records if record.name.startswith("tenure")} == {
         "history.failed"
     }
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_feed_whose_thread_has_died_does_not_say_that_all_is_taken() -> None:
+    def die(_: object) -> None:
+        raise SystemExit
+
+    feed: Feed[int] = Feed("history", die)
+    feed.put(1)
+    eventually(lambda: not feed._thread.is_alive(), 10, "the thread has died")
+    feed.put(2)
+    assert not feed.mark().wait(0.01)
+    assert not feed.close(0.01)
 
 
 def test_a_sink_that_hangs_harms_no_run_and_its_queue_is_bounded(caplog: pytest.LogCaptureFixture) -> None:

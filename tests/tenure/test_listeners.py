@@ -187,8 +187,11 @@ class BadListener(Notes):
 
 
 class BadMetrics:
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
     def count(self, metric: str, labels: Any, amount: int) -> None:
-        raise Broken
+        raise self.error
 
     observe: Any = count
 
@@ -206,12 +209,15 @@ def test_a_listener_that_raises_harms_neither_a_run_nor_another_listener(caplog:
     assert "listener.failed listener=BadListener call=on_elected name=job token=1" in caplog.text
 
 
-def test_metrics_that_raise_harm_no_run(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [Broken, SystemExit])
+def test_metrics_that_raise_harm_no_run(error: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
     coordinator: Any = FakeCoordinator()
-    elector = tenure.LeaderElector(coordinator, metrics=BadMetrics())
-    assert elector.run_if_leader("job", lambda: 5) == 5
-    assert flush(20)
-    assert "metrics.failed metrics=BadMetrics" in caplog.text
+    elector = tenure.LeaderElector(coordinator, metrics=BadMetrics(error))
+    for _ in range(3):
+        assert elector.run_if_leader("job", lambda: 5) == 5
+        assert flush(20)
+    # Of each run: that it was elected and what it waited, how it ended and how long it held.
+    assert caplog.text.count("metrics.failed metrics=BadMetrics") == 3 * 4
 
 
 def test_a_listener_that_hangs_delays_no_release_and_its_queue_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
