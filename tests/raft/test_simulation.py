@@ -28,6 +28,7 @@ from cluster.raft.members import KeepsMembers
 from cluster.raft.peer import Peer
 from cluster.raft.preferring import Preference
 from cluster.raft.receiving import AckTerm, OneConn, StepDown
+from cluster.raft.returning import AsksAnew
 from cluster.raft.snapinstall import FailStop, SnapKeep, SnapSeq
 from cluster.raft.snapsend import SnapSend
 from cluster.raft.startup import Startup
@@ -224,7 +225,7 @@ def test_the_document_says_which_pieces_are_not_found_when_they_alone_are_left_o
     abilities = {Lifecycle, Preference, SnapSend, Compaction}
     found = {broken.__name__ for broken, _, _ in BROKEN}
     rest = {each for each in Adapter.__bases__ if f"without{each.__name__}" not in found} - abilities
-    assert rest == {OneAtATime, PreVote, CheckQuorum}
+    assert rest == {AsksAnew, OneAtATime, PreVote, CheckQuorum}
     said = read("docs/raft.md").partition("is found when it alone is left out, but for")[2].partition("\n")[0]
     assert all(f"`{each.__name__}`" in said for each in rest)
 
