@@ -40,18 +40,24 @@ class CallName:
     def __init__(self, naming: Naming, function: Callable[..., object], check: Callable[[str], object]) -> None:
         shown = getattr(function, "__qualname__", type(function).__qualname__)
         try:
-            self._signature = inspect.signature(function)
+            self._shown = inspect.signature(function)
         except (TypeError, ValueError):
             raise UsageError(
                 f"{shown} does not say which arguments it takes", "decorate a function of your own that calls it"
             ) from None
+        # What a call must fit: an inner decorator may add arguments that the function shows as its own.
+        self._taken = _own_signature(function, self._shown)
         self._ask: Callable[..., str] | None = None
         self._pieces: list[tuple[str, str | None]] = []
+        # The name of every call, where it has no fields.
+        self._plain: str | None = None
         if isinstance(naming, str):
             self._pieces = _pieces(naming)
             for _, field in self._pieces:
                 if field is not None:
                     self._check_field(naming, field, shown)
+            if all(field is None for _, field in self._pieces):
+                self._plain = "".join(text for text, _ in self._pieces)
             # Any value will do: what no value could make a name is refused here, and the name itself at each call.
             check("".join(text if field is None else text + "0" for text, field in self._pieces))
         elif callable(naming):
@@ -68,24 +74,35 @@ class CallName:
         """The name for one call.
 
         Raises:
-            TypeError: arguments that the function does not take.
+            TypeError: arguments that the function does not take, or that leave out a field's parameter.
             UsageError: an argument that is in the name and neither a text nor an integer.
             BaseException: what a naming function raised.
         """
-        bound = self._signature.bind(*args, **kwargs)
+        self._taken.bind(*args, **kwargs)
         if self._ask is not None:
             return self._ask(*args, **kwargs)
+        if self._plain is not None:
+            return self._plain
+        bound = self._shown.bind(*args, **kwargs)
         bound.apply_defaults()
         return "".join(
             text if field is None else text + _said(field, bound.arguments[field]) for text, field in self._pieces
         )
 
     def _check_field(self, naming: str, field: str, shown: str) -> None:
-        parameter = self._signature.parameters.get(field)
+        parameter = self._shown.parameters.get(field)
         if parameter is None or parameter.kind not in _PLAIN:
             raise UsageError(
                 f"the name {naming!r} has the field {{{field}}}, which is no single parameter of {shown}", _FIELD_RULE
             )
+
+
+def _own_signature(function: Callable[..., object], shown: inspect.Signature) -> inspect.Signature:
+    try:
+        return inspect.signature(function, follow_wrapped=False)
+    except ValueError:
+        # Made in C, as that of ``functools.lru_cache``.
+        return shown
 
 
 def _pieces(naming: str) -> list[tuple[str, str | None]]:

@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import functools
 import inspect
+import unittest.mock
 from collections.abc import Callable
 from typing import Any
 
@@ -170,3 +171,47 @@ def test_a_group_lets_as_many_in_as_it_has_slots__F1() -> None:
             return None if lease is None else lease.slot
 
         assert asyncio.run(slot()) == 0
+
+
+def _with_db(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function("db", *args, **kwargs)
+
+    return call
+
+
+def test_a_function_whose_inner_decorator_adds_arguments_is_called_as_it_is_without_ours(coordinator: Any) -> None:
+    elector = LeaderElector(coordinator)
+
+    def name(day: str) -> str:
+        return f"nightly-{day}"
+
+    for naming, led in (("nightly", "nightly"), (name, "nightly-monday")):
+
+        def work(db: str, day: str) -> Any:
+            lease = tenure.current_lease()
+            return db, day, lease and lease.name
+
+        report: Any = leader_only(elector, naming)(_with_db(work))
+        assert report("monday") == ("db", "monday", led)
+        with pytest.raises(TypeError):
+            report()
+
+    patched: Any = leader_only(elector, "patched")(unittest.mock.patch("os.getcwd")(lambda getcwd: getcwd))
+    assert isinstance(patched(), unittest.mock.Mock)
+
+    # A field is looked for where the function shows it, and the argument that is its value must be given.
+    named: Any = leader_only(elector, "nightly-{day}")(_with_db(lambda db, day: day))
+    with pytest.raises(TypeError, match="day"):
+        named("monday")
+
+
+def test_wrong_arguments_are_refused_before_anybody_is_asked(coordinator: Any) -> None:
+    plain: Any = leader_only(LeaderElector(coordinator), "job")(_plain)
+    cached: Any = leader_only(LeaderElector(coordinator), "job")(functools.lru_cache(_plain))
+    for function in (plain, cached):
+        with pytest.raises(TypeError):
+            function(5)
+    assert coordinator.acquired == []
+    assert (plain(), cached()) == (1, 1)
