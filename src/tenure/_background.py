@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
-import threading
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
@@ -113,6 +112,10 @@ class Background:
             if waits is not None and waits():
                 future.cancel()
 
+    def discard(self) -> None:
+        """Another was made in the same moment; this one was never used."""
+        self._io.stop()
+
     def leave(self) -> None:
         """The interpreter ends: what waits is given up, what runs has ``EXIT_S`` seconds. What is held then runs out by itself."""
         if self._process == process_id():
@@ -122,29 +125,32 @@ class Background:
             concurrent.futures.wait([*runs, *closing], EXIT_S)
 
 
-_background: Background | None = None
-_guard = threading.Lock()
+# The one of this process, under the one key ``_ONE``. Whoever makes it may be interrupted at any point by a signal handler that needs
+# it, too: so no lock is held, and the first to say so has made it.
+_made: Final[dict[str, Background]] = {}
+_ONE: Final = "background"
 
 
 def background() -> Background:
     """The one of this process."""
-    # One per process, made when it is first needed: a module is the place for it.
-    global _background  # noqa: PLW0603
-    with _guard:
-        if _background is None:
-            _background = Background()
-        return _background
+    found = _made.get(_ONE)
+    if found is None:
+        mine = Background()
+        found = _made.setdefault(_ONE, mine)
+        if found is not mine:
+            mine.discard()
+    return found
 
 
 def _forget() -> None:
     """In a forked child: the parent's threads, one of which may have been in here, are not there."""
-    global _background, _guard
-    _background, _guard = None, threading.Lock()
+    _made.clear()
 
 
 def _leave() -> None:
-    if _background is not None:
-        _background.leave()
+    found = _made.get(_ONE)
+    if found is not None:
+        found.leave()
 
 
 in_forked_children(_forget)
