@@ -77,10 +77,7 @@ def refuse_late(action: Callable[..., object], value: object) -> UsageError | No
 
 def called_off(action: Callable[..., object], value: object) -> UsageError:
     """The error for a function that a future elector called, and that returned no future. Work that has not run yet is called off."""
-    if inspect.iscoroutine(value) or inspect.isgenerator(value):
-        value.close()
-    elif isinstance(value, asyncio.Future):
-        _cancel(value)
+    _call_off(value)
     return UsageError(
         f"{_shown(action)} returned {type(value).__name__}, no concurrent.futures.Future, to a FutureLeaderElector; it ran once",
         "return the future of the work, or use ThreadLeaderElector for a function whose work is done when it returns",
@@ -88,7 +85,8 @@ def called_off(action: Callable[..., object], value: object) -> UsageError:
 
 
 def not_awaitable(action: Callable[..., object], value: object) -> UsageError:
-    """The error for a callable that an asyncio elector called, and that returned no awaitable."""
+    """The error for a callable that an asyncio elector called, and that returned no awaitable. Work that has not run yet is called off."""
+    _call_off(value)
     return UsageError(
         f"{_shown(action)} returned {type(value).__name__}, nothing to await, to an AsyncLeaderElector; it ran once",
         "write it as async def, or use LeaderElector for a plain function",
@@ -117,6 +115,13 @@ def _check_not_lazy(action: Any, target: Any) -> None:
         raise UsageError(f"the action is {type(target).__name__}, not a callable", hint)
     if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
         raise UsageError(f"{_shown(action)} is a generator function", f"{_LAZY}; iterate inside leading(name) instead")
+
+
+def _call_off(value: object) -> None:
+    if inspect.iscoroutine(value) or inspect.isgenerator(value):
+        value.close()
+    elif isinstance(value, (concurrent.futures.Future, asyncio.Future)):
+        _cancel(value)
 
 
 def _cancel(future: concurrent.futures.Future[Any] | asyncio.Future[Any]) -> None:

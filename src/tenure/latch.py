@@ -84,6 +84,7 @@ class LeaderLatch(One):
 
         Raises:
             UsageError: a bad name or node id, or it was started or closed before. Nothing was begun.
+            BaseException: what a function given as ``node_id`` raises. It can be started again.
         """
         refuse_started(self._inner is not None or self._closed)
         inner = AsyncLeaderLatch(
@@ -96,13 +97,16 @@ class LeaderLatch(One):
         inner._observers = self._observers
         if self.tenant is not None:
             inner = inner.for_tenant(self.tenant)
-        self._inner = inner
-        background().closers[self] = inner.close
+        home = background()
         try:
+            self._inner = inner
+            home.closers[self] = inner.close
             self._wait(inner.start(name))
-        except UsageError:
+        except BaseException:
+            # What the caller's node_id raises, or Ctrl-C, after which it may have begun all the same.
             self._inner = None
-            background().closers.pop(self, None)
+            home.closers.pop(self, None)
+            home.call(inner.begin_close)
             raise
 
     @property

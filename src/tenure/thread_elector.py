@@ -6,6 +6,7 @@ how a lease travels.
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 from collections.abc import Callable
 from types import TracebackType
@@ -83,6 +84,9 @@ class Threads(Detached[Opt]):
         future = self._begin(name, call, ending, holder=holder)
         runs.live.add(future)
         future.add_done_callback(runs.live.discard)
+        if runs.closed:
+            # By another thread, which may not have seen this run.
+            background().stop_waiting([future])
         return ThreadFuture(future)
 
     async def _work(self, run: Run[Any], lease: AsyncLease, call: Call) -> None:
@@ -98,7 +102,13 @@ class Threads(Detached[Opt]):
             except BaseException as error:
                 run.failed(error)
 
-        await in_worker(self._runs.workers, work)
+        try:
+            await in_worker(self._runs.workers, work)
+        except RuntimeError:
+            if not self._runs.closed:
+                raise
+            # Closed between its grant and its first step: given up like those who wait.
+            raise asyncio.CancelledError from None
 
     def close(self, *, limit: checks.Seconds = CLOSE_LIMIT_S) -> bool:
         """Close: idempotent, and never a release under a running action. A tenant's twin shares the threads, and so the end.

@@ -12,7 +12,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from cluster.errors import UsageError
-from tenure._actions import check_async, check_sync, refuse_late
+from tenure._actions import called_off, check_async, check_sync, not_awaitable, refuse_late
 
 pytestmark = pytest.mark.fast
 
@@ -116,6 +116,19 @@ def test_work_that_has_not_run_is_refused_and_called_off__D7() -> None:
     assert "async generator" in str(refuse_late(plain, async_generator()))
     future: concurrent.futures.Future[int] = concurrent.futures.Future()
     assert "future" in str(refuse_late(plain, future))
+    assert future.cancelled()
+
+
+@pytest.mark.parametrize("error", [called_off, not_awaitable])
+def test_work_that_a_form_cannot_take_is_called_off__D7(error: Callable[..., UsageError]) -> None:
+    lazy = generator()
+    assert "generator" in str(error(plain, lazy))
+    assert list(lazy) == []
+
+
+def test_a_future_that_an_asyncio_elector_cannot_await_is_cancelled__D7() -> None:
+    future: concurrent.futures.Future[int] = concurrent.futures.Future()
+    assert "nothing to await" in str(not_awaitable(plain, future))
     assert future.cancelled()
 
 

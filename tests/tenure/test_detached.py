@@ -321,6 +321,42 @@ def test_a_closed_coordinator_ends_those_who_wait_and_tells_those_who_run(thread
         threads.run_if_leader("job", lambda: 1).result(WITHIN_S)
 
 
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("when", ["before it is begun", "once it is begun"])
+def test_a_run_that_a_close_overtakes_is_given_up__rule_5(
+    coordinator: Any, when: str, held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elector = ThreadLeaderElector(coordinator, ElectionOptions(wait_time=60))
+    begin, ran = elector._begin, threading.Event()
+
+    def overtaken(*args: Any, **kwargs: Any) -> Any:
+        # As another thread does it in this moment.
+        if when == "before it is begun":
+            elector.close()
+        future = begin(*args, **kwargs)
+        if when == "once it is begun":
+            elector.close(limit=0)
+        return future
+
+    blocker = coordinator.acquire("job") if held else None
+    monkeypatch.setattr(elector, "_begin", overtaken)
+    run = elector.run_if_leader("job", ran.set)
+    if held:
+        with pytest.raises(CancelledError):
+            run.result(WITHIN_S)
+    elif when == "before it is begun":
+        with pytest.raises(CancelledError):
+            run.result(WITHIN_S)
+        assert not ran.is_set()
+    else:
+        # It may have been first.
+        assert not concurrent.futures.wait([run.to_future()], WITHIN_S).not_done
+        assert run.to_future().cancelled() or ran.is_set()
+    if blocker is not None:
+        blocker.release()
+    assert is_free(coordinator)
+
+
 def test_closing_gives_up_who_waits_and_waits_for_who_runs__C4(coordinator: Any) -> None:
     elector = ThreadLeaderElector(coordinator, ElectionOptions(wait_time=20))
     begun, go_on = threading.Event(), threading.Event()

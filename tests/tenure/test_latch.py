@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import threading
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 import tenure
 from tenure import AsyncLeaderLatch, ElectionOptions, LeaderLatch, UsageError
+from tenure._background import background
 from tests.support import eventually
 from tests.tenure.support_tasks import turns, waiting
 
@@ -215,6 +217,54 @@ def test_an_unusable_node_id_is_refused_at_the_start_and_later_ends_the_latch(ca
         assert latch.lease.node_id == "me"
         latch.close()
         assert is_free(coordinator)
+
+
+def test_a_start_that_fails_leaves_a_latch_that_can_be_started() -> None:
+    said: list[Any] = [LookupError("no name yet"), "me"]
+
+    def node_id() -> str:
+        first = said.pop(0) if len(said) > 1 else said[0]
+        if isinstance(first, Exception):
+            raise first
+        return str(first)
+
+    with tenure.local() as coordinator, LeaderLatch(coordinator, ElectionOptions(node_id=node_id)) as latch:
+        with pytest.raises(LookupError):
+            latch.start("job")
+        assert latch not in background().closers
+        with pytest.raises(UsageError, match="not started"):
+            latch.wait(0)
+        latch.start("job")
+        assert latch.wait(WITHIN_S)
+
+
+def test_an_interrupt_of_the_start_leaves_nothing_that_takes_part__D1() -> None:
+    interrupted = threading.Event()
+    main = threading.main_thread().ident or 0
+    asked: list[None] = []
+
+    def node_id() -> str:
+        asked.append(None)
+        if len(asked) == 1:
+            signal.pthread_kill(main, signal.SIGINT)
+            assert interrupted.wait(WITHIN_S)
+        return "me"
+
+    def interrupt(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with tenure.local() as coordinator, LeaderLatch(coordinator, ElectionOptions(node_id=node_id)) as latch:
+            with pytest.raises(KeyboardInterrupt):
+                latch.start("job")
+            assert latch not in background().closers
+            eventually(lambda: is_free(coordinator), WITHIN_S, "nobody takes part")
+            latch.start("job")
+            assert latch.wait(WITHIN_S)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("field", ["on_elected", "on_lost"])
