@@ -267,10 +267,10 @@ class AsyncLeaderLatch(AsyncOne):
     async def _call(self, callback: AsyncCallback | None, lease: AsyncLease) -> None:
         if callback is None:
             return
-        task = asyncio.get_running_loop().create_task(_called(callback, lease))
-        keep_private(task)
         self._calling = lease
         try:
+            task = asyncio.get_running_loop().create_task(_called(callback, lease))
+            keep_private(task)
             given_up = await until_done(task)
         finally:
             self._calling = None

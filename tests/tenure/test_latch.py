@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
 import threading
 from typing import Any
 
@@ -99,6 +100,26 @@ def test_an_asyncio_latch_can_be_closed_by_its_own_callbacks(which: str, by: str
         if which == "on_lost":
             assert await latch.wait(WITHIN_S)
             await latch.close()
+        await asyncio.wait_for(over.wait(), WITHIN_S)
+        await latch.close()
+
+    with tenure.local() as coordinator:
+        asyncio.run(main(coordinator))
+        assert is_free(coordinator)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
+def test_an_eager_callback_can_close_its_latch() -> None:
+    async def main(coordinator: Any) -> None:
+        asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009
+        over = asyncio.Event()
+
+        async def close(_: Any) -> None:
+            await latch.close()
+            over.set()
+
+        latch = AsyncLeaderLatch(coordinator, on_elected=close)
+        await latch.start("job")
         await asyncio.wait_for(over.wait(), WITHIN_S)
         await latch.close()
 
