@@ -318,8 +318,8 @@ class Coordinator(CandidateVerbs):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._port.engine.on_io_thread():
-            # A generator may be collected, and its ``with`` left, on any thread.
+        if self._port.engine.blocks_itself():
+            # A generator may be collected, and its ``with`` left, anywhere.
             self._port.close_soon(CLOSE_LIMIT_S)
         else:
             self.close()

@@ -12,7 +12,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -61,7 +60,7 @@ class Engine(Dispatcher):
         client_id = env.entropy(16)
         super().__init__(env, door, Hello(role, shown[:NODE_ID_MAX_BYTES], client_id))
         self.clock = env.clock
-        self.guard: AbstractContextManager[object] = threading.RLock()
+        self.guard = threading.RLock()
         self.node_id = shown.encode("utf-8", "replace")[:NODE_ID_MAX_BYTES]
         self.process = process_id()
         self.thread = 0
@@ -103,13 +102,15 @@ class Engine(Dispatcher):
                 "let each process open its own, after the fork",
             )
 
-    def on_io_thread(self) -> bool:
-        """Whether blocking, here, would wait for itself."""
-        return threading.get_ident() == self.thread
+    def blocks_itself(self) -> bool:
+        """Whether who blocks here would wait for itself: on the I/O thread, and where a collector or a signal handler runs under the
+        guard, which that thread needs to go on."""
+        # Asked as ``threading.Condition`` asks its lock.
+        return threading.get_ident() == self.thread or bool(self.guard._is_owned())  # type: ignore[attr-defined]
 
     def check_blocking(self) -> None:
         """Raises UsageError where blocking would wait for itself."""
-        if self.on_io_thread():
+        if self.blocks_itself():
             raise UsageError("a blocking call on the coordinator's own I/O thread would never end", "use coordinator.aio there")
 
     def lease_over(self, core: LeaseCore, reason: str) -> None:

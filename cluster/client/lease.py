@@ -174,7 +174,7 @@ class Lease(Handle):
     the log: the work under it may still be running.
 
     ``with lease:`` raises ``LeaseLostError`` on entry if it is over already, releases on every way out, and never hides what its
-    body raised. On the coordinator's I/O thread, where a collector may end it, it begins the release and does not wait.
+    body raised. Where a collector ends it and waiting would never end, as on the coordinator's I/O thread, it only begins the release.
     """
 
     __slots__ = ()
@@ -248,8 +248,8 @@ class Lease(Handle):
     ) -> None:
         outcome = outcome_of(error)
         try:
-            if self._port.engine.on_io_thread():
-                # A generator may be collected, and its ``with`` left, on any thread.
+            if self._port.engine.blocks_itself():
+                # A generator may be collected, and its ``with`` left, anywhere.
                 self.release_soon(outcome)
             else:
                 self.release(outcome)

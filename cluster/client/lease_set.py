@@ -89,7 +89,7 @@ class LeaseSet(tuple[Lease, ...]):
     ) -> None:
         outcome = outcome_of(error)
         try:
-            if any(lease._port.engine.on_io_thread() for lease in self):
+            if any(lease._port.engine.blocks_itself() for lease in self):
                 _release_soon(self, outcome)
             else:
                 self.release(outcome)

@@ -139,6 +139,30 @@ def test_a_coroutine_that_is_closed_gives_back_without_awaiting__rule_4(
     no_name_is_held(coordinator)
 
 
+@pytest.mark.parametrize("take", [one, many])
+def test_a_generator_that_is_collected_within_a_step_of_a_lease_gives_back__D5(
+    coordinator: Coordinator, take: Callable[[Coordinator], Any]
+) -> None:
+    """What the I/O thread needs to go on is held there: who waited for it would wait for itself."""
+
+    def steps() -> Generator[None, None, None]:
+        with take(coordinator):
+            yield
+
+    suspended = [steps()]
+    next(suspended[0])
+
+    def step() -> None:
+        with coordinator._port.engine.guard:
+            suspended.clear()
+
+    thread = threading.Thread(target=step, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    no_name_is_held(coordinator)
+
+
 def test_a_collector_that_closes_a_body_while_a_loop_gets_its_bridge_hangs_nothing__D5(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
