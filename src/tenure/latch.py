@@ -33,6 +33,17 @@ T = TypeVar("T")
 Callback = Callable[[Lease], object]
 
 
+class _Inner(AsyncLeaderLatch):
+    """On the loop of all others, which ``SystemExit`` would end."""
+
+    def _as_whom(self) -> str | None:
+        try:
+            return super()._as_whom()
+        except (SystemExit, KeyboardInterrupt) as error:
+            hint = "let it return a node id, or raise an Exception"
+            raise UsageError(f"the function given as node_id raised {type(error).__name__}", hint) from error
+
+
 class LeaderLatch(One):
     """Lead a name for as long as possible; when leadership is lost, stand in line for it again.
 
@@ -84,10 +95,10 @@ class LeaderLatch(One):
 
         Raises:
             UsageError: a bad name or node id, or it was started or closed before. Nothing was begun.
-            BaseException: what a function given as ``node_id`` raises. It can be started again.
+            Exception: what a function given as ``node_id`` raises. It can be started again.
         """
         refuse_started(self._inner is not None or self._closed)
-        inner = AsyncLeaderLatch(
+        inner: AsyncLeaderLatch = _Inner(
             self._coordinator,
             self.options,
             on_elected=lambda lease: self._call(self._on_elected, lease),
@@ -103,7 +114,7 @@ class LeaderLatch(One):
             home.closers[self] = inner.close
             self._wait(inner.start(name))
         except BaseException:
-            # What the caller's node_id raises, or Ctrl-C, after which it may have begun all the same.
+            # Of the caller's node_id, or Ctrl-C, after which it may have begun all the same.
             self._inner = None
             home.closers.pop(self, None)
             home.call(inner.begin_close)

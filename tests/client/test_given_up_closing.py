@@ -81,19 +81,31 @@ def on_the_io_thread(opened: Coordinator) -> None:
 def interrupted(opened: Coordinator) -> None:
     lease = opened.acquire("job")
     assert lease is not None
+    closing, over = threading.Event(), threading.Event()
+    main = threading.main_thread().ident or 0
 
     def interrupt(*_: object) -> None:
-        # By then it closes, and waits for the lease.
-        lease.release_soon()
-        raise KeyboardInterrupt
+        if not over.is_set():
+            over.set()
+            lease.release_soon()
+            raise KeyboardInterrupt
+
+    def pester() -> None:
+        # More than once: one that comes just before the main thread falls asleep does not wake it.
+        closing.wait(WITHIN_S)
+        while not over.wait(0.02):
+            signal.pthread_kill(main, signal.SIGUSR1)
 
     before = signal.signal(signal.SIGUSR1, interrupt)
-    main = threading.main_thread().ident or 0
-    lease.lost.on_set(lambda: signal.pthread_kill(main, signal.SIGUSR1))
+    thread = threading.Thread(target=pester)
+    thread.start()
+    lease.lost.on_set(closing.set)
     try:
         with pytest.raises(KeyboardInterrupt):
             opened.close(limit=60)
     finally:
+        over.set()
+        thread.join()
         signal.signal(signal.SIGUSR1, before)
 
 
