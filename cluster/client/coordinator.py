@@ -17,7 +17,7 @@ from cluster.client.door import Door
 from cluster.client.engine import Engine, refuse_closed
 from cluster.client.errands import PlainCall
 from cluster.client.handoff import ThreadWaiter
-from cluster.client.host import IoThread
+from cluster.client.host import IoThread, on_io_thread
 from cluster.client.lease import Lease
 from cluster.client.lease_set import LeaseSet
 from cluster.client.port import Port
@@ -336,3 +336,9 @@ class Coordinator(CandidateVerbs):
     def __repr__(self) -> str:
         state = "closed" if self._port.engine.closing else "open"
         return f"<Coordinator {self._port.engine.node_id.decode('utf-8', 'replace')} {state}>"
+
+
+def must_not_wait(coordinator: Coordinator) -> bool:
+    """Whether what is waited for here, and needs this coordinator, may wait for this thread: one that I/O runs on, or that a collector or a
+    signal handler has stopped in a step that its I/O thread needs."""
+    return on_io_thread() or coordinator._port.engine.blocks_itself()

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 JOIN_S: Final = 2.0
 
+_threads: WeakSet[threading.Thread] = WeakSet()
+
 
 class IoThread:
     """A daemon thread with an event loop of its own.
@@ -40,6 +42,7 @@ class IoThread:
         self.env = make_env(self._loop)
         self.at_end: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        _threads.add(self._thread)
         try:
             self._thread.start()
         except BaseException:
@@ -141,6 +144,11 @@ def at_exit(leaver: Leaver) -> None:
 
 def forget_exit(leaver: Leaver) -> None:
     _leavers.discard(leaver)
+
+
+def on_io_thread() -> bool:
+    """Whether this thread is one that I/O runs on, of whatever client."""
+    return threading.current_thread() in _threads
 
 
 def _leave_all() -> None:

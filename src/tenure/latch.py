@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
-from cluster.client import AsyncLease, Coordinator, Lease, checks
+from cluster.client import AsyncLease, Coordinator, Lease, checks, must_not_wait
 from cluster.env import process_id
 from cluster.errors import UsageError
 from tenure._asking import One
@@ -150,13 +150,16 @@ class LeaderLatch(One):
     def close(self) -> None:
         """Take part no more: ``on_lost`` is called if it leads, then the name is given back. Idempotent.
 
-        Waits for that, but for a call out of its own callback. Raises UsageError in a forked child.
+        Waits for that, but for a call out of its own callback, or on a thread that must go on for it to end.
+
+        Raises:
+            UsageError: called in a forked child.
         """
         self._closed = True
         inner = self._inner
         if inner is None:
             return
-        if threading.get_ident() == self._calling:
+        if threading.get_ident() == self._calling or must_not_wait(self._coordinator):
             background().call(inner.begin_close)
             return
         self._wait(inner.close())

@@ -11,6 +11,7 @@ import logging
 import signal
 import sys
 import threading
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -258,6 +259,43 @@ def test_a_start_that_fails_leaves_a_latch_that_can_be_started(raised: BaseExcep
             latch.wait(0)
         latch.start("job")
         assert latch.wait(WITHIN_S)
+
+
+def _under_the_guard(coordinator: Any, work: Any) -> None:
+    with coordinator._port.engine.guard:
+        work()
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        lambda coordinator, work: coordinator._port.hand_over(work),
+        lambda coordinator, work: background().call(work),
+        lambda coordinator, work: threading.Thread(
+            target=_under_the_guard, args=(coordinator, work), daemon=True
+        ).start(),
+    ],
+    ids=["on the I/O thread", "on the loop in the background", "within a step of a lease"],
+)
+def test_a_latch_that_is_collected_where_nobody_may_wait_ends_all_the_same__D5(where: Any) -> None:
+    def steps(coordinator: Any) -> Generator[None, None, None]:
+        with LeaderLatch(coordinator) as latch:
+            latch.start("job")
+            assert latch.wait(WITHIN_S)
+            yield
+
+    with tenure.local() as coordinator:
+        suspended = [steps(coordinator)]
+        next(suspended[0])
+        left = threading.Event()
+
+        def drop() -> None:
+            suspended.clear()
+            left.set()
+
+        where(coordinator, drop)
+        assert left.wait(WITHIN_S)
+        eventually(lambda: is_free(coordinator), WITHIN_S, "the name is given back")
 
 
 def test_an_interrupt_of_the_start_leaves_nothing_that_takes_part__D1() -> None:
