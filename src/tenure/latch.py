@@ -109,6 +109,8 @@ class LeaderLatch(One):
         if self.tenant is not None:
             inner = inner.for_tenant(self.tenant)
         home = background()
+        # A signal handler may have closed it while that was made.
+        refuse_started(self._closed)
         try:
             self._inner = inner
             home.closers[self] = inner.close

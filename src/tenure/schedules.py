@@ -22,7 +22,7 @@ from datetime import datetime, timedelta, timezone
 from types import TracebackType
 from typing import Any, Final, overload
 
-from cluster.client import Record, checks
+from cluster.client import Record, checks, must_not_wait
 from cluster.env import entropy
 from cluster.errors import CoordinationError, UsageError
 from tenure import context
@@ -181,9 +181,11 @@ class Schedule(_Rounds):
         self._thread.start()
 
     def close(self) -> None:
-        """Ask no more, and wait for what runs; called by the function itself it does not wait. Idempotent."""
+        """Ask no more, and wait for what runs, but for a call by the function itself, or on a thread that must go on for it to end.
+        Idempotent."""
         self._closed.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        own = self._thread is threading.current_thread() or must_not_wait(self._elector._coordinator)
+        if self._thread is not None and not own:
             self._thread.join()
 
     def __enter__(self) -> Schedule:

@@ -326,3 +326,32 @@ def test_a_schedule_that_is_closed_makes_up_for_nothing_more(form: str, monkeypa
 
             asyncio.run(main())
     assert len(due) == 1
+
+
+def test_a_schedule_that_is_collected_on_the_io_thread_is_waited_for_by_nobody__D5() -> None:
+    """What runs needs that thread for its end."""
+    runs, go_on, left = threading.Event(), threading.Event(), threading.Event()
+
+    def work(due: datetime) -> None:
+        runs.set()
+        go_on.wait(20)
+
+    def steps(coordinator: Any) -> Any:
+        with leader_scheduled(tenure.LeaderElector(coordinator), "job", every=SCHEDULE_EVERY_MIN_MS / 1000)(work):
+            yield
+
+    with tenure.local() as coordinator:
+        suspended = [steps(coordinator)]
+        next(suspended[0])
+        assert runs.wait(20)
+
+        def drop() -> None:
+            suspended.clear()
+            left.set()
+
+        coordinator._port.hand_over(drop)
+        try:
+            assert left.wait(20)
+        finally:
+            go_on.set()
+        eventually(lambda: coordinator.state("job").status == "free", 20, "the last run has ended")
