@@ -70,7 +70,7 @@ class Granting:
     """The coordinator, at whose grant the latch is closed: before the grant has reached it."""
 
     def __init__(self, coordinator: Any) -> None:
-        self._coordinator = coordinator
+        self._coordinator, self._port = coordinator, coordinator._port
         self.close: Callable[[], object] = lambda: None
 
     @property
