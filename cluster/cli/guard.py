@@ -126,8 +126,10 @@ class Guard:
         # A program that comes from a slow disk takes its time to start: when that is over, it is ended like one that runs.
         while not self._time_is_over():
             if select.select([error_read], [], [], _LONGEST_NAP_S)[0]:
-                problem = os.read(error_read, 16)
                 break
+        # It may have slept together with its child, which has said meanwhile why it did not start.
+        if select.select([error_read], [], [], 0)[0]:
+            problem = os.read(error_read, 16)
         os.close(error_read)
         for early in self._early:
             self._send(early)

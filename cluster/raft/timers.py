@@ -49,8 +49,10 @@ class Timers(Elections):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = due
-        self._timer = self._env.call_later(max(0.0, due - self._clock()), self._guard, self._on_timer)
+        # It can be late for nothing that was due before it was set.
+        now = self._clock()
+        self._timer_at = max(due, now)
+        self._timer = self._env.call_later(self._timer_at - now, self._guard, self._on_timer)
 
     def _on_timer(self) -> None:
         now, due = self._clock(), self._due()

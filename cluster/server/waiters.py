@@ -173,13 +173,17 @@ class WaitQueues:
     def _look_again(self) -> None:
         """Who comes next where somebody has left, for a slice of this turn."""
         until = self._env.clock() + SLICE_S
-        while self._left:
-            name = next(iter(self._left))
-            del self._left[name]
-            self.look(name)
-            if self._env.clock() >= until and self._left:
+        try:
+            while self._left:
+                name = next(iter(self._left))
+                del self._left[name]
+                self.look(name)
+                if self._env.clock() >= until:
+                    break
+        finally:
+            # Also if an unexpected error met one of them.
+            if self._left:
                 self._env.call_soon(self._look_again)
-                return
 
     def drop_connection(self, conn_id: int) -> None:
         for waiter in list(self._of_connection.get(conn_id, {}).values()):

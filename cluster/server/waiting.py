@@ -108,6 +108,9 @@ class WaitingDesk:
         it must not stand behind those who wait for this very lease."""
         if waiter.proposed or self._queues.of(waiter.conn_id, waiter.acq_id) is not waiter:
             return
+        if not self._host.batcher.serving:
+            # The reign has ended meanwhile: who stands in line is told so.
+            return
         if waiter.acq_id in self._under_way:
             self._later(lambda: self._overtaken(waiter))
         elif self.holds(waiter.acq_id, waiter.names):

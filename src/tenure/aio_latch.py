@@ -170,7 +170,11 @@ class AsyncLeaderLatch(AsyncOne):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        if isinstance(error, GeneratorExit):
+            # Nothing may be awaited in a coroutine that is closed.
+            self.begin_close()
+        else:
+            await self.close()
 
     def _end(self) -> None:
         self._over = True

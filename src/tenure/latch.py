@@ -109,10 +109,10 @@ class LeaderLatch(One):
         if self.tenant is not None:
             inner = inner.for_tenant(self.tenant)
         home = background()
-        # A signal handler may have closed it while that was made.
-        refuse_started(self._closed)
         try:
             self._inner = inner
+            # Another thread, or a signal handler, may have closed it meanwhile, and seen nothing to close.
+            refuse_started(self._closed)
             home.closers[self] = inner.close
             self._wait(inner.start(name))
         except BaseException:
@@ -162,9 +162,12 @@ class LeaderLatch(One):
         if inner is None:
             return
         if threading.get_ident() == self._calling or must_not_wait(self._coordinator):
-            background().call(inner.begin_close)
+            background().run(self._end(inner))
             return
-        self._wait(inner.close())
+        self._wait(self._end(inner))
+
+    async def _end(self, inner: AsyncLeaderLatch) -> None:
+        await inner.close()
         background().closers.pop(self, None)
 
     def __enter__(self) -> LeaderLatch:

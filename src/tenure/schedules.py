@@ -258,11 +258,14 @@ class AsyncSchedule(_Rounds):
 
     async def close(self) -> None:
         """Ask no more, and wait for what runs; called by the function itself it does not wait. Idempotent."""
+        self._begin_close()
+        if self._task is not None and context.current_lease(self._stored) is None:
+            await asyncio.wait({self._task})
+
+    def _begin_close(self) -> None:
         if self._closing is None:
             self._closing = asyncio.Event()
         self._closing.set()
-        if self._task is not None and context.current_lease(self._stored) is None:
-            await asyncio.wait({self._task})
 
     async def __aenter__(self) -> AsyncSchedule:
         self.start()
@@ -271,7 +274,11 @@ class AsyncSchedule(_Rounds):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        if isinstance(error, GeneratorExit):
+            # Nothing may be awaited in a coroutine that is closed.
+            self._begin_close()
+        else:
+            await self.close()
 
     async def _run(self, closed: asyncio.Event) -> None:
         try:

@@ -386,3 +386,15 @@ def test_as_many_members_as_there_may_be_with_the_longest_names_fit_into_a_hello
         assert set(hello.info["formed"]) == set(names)
         assert hello_fields(hello, bytes(NONCE_BYTES))
         assert challenge_fields(hello, bytes(NONCE_BYTES))
+
+
+def test_a_group_that_forms_late_did_not_stand_still(caplog: pytest.LogCaptureFixture) -> None:
+    """Its election was due long before it could stand."""
+    w = unconnected()
+    w.now += 5.0
+    for one, other in ("AB", "AC", "BC"):
+        w.link(one, other)
+    assert all(member(w, name) for name in "ABC")
+    for name in "ABC":
+        w[name].env.fire_due()
+    assert "stood_still" not in caplog.text

@@ -173,3 +173,32 @@ def test_nobody_is_refused_from_memory_while_an_older_copy_that_never_waited_has
         assert waiting not in other.replies
 
     on_a_node(story)
+
+
+def test_who_is_to_be_looked_at_again_when_the_reign_ends_is_told_so_and_asks_nothing_more__C5(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its acquisition would stay queued for this node's next reign, and it would never be told."""
+    # One in a turn, however fast the machine is.
+    monkeypatch.setattr("cluster.server.batcher.SLICE_S", 0.0)
+
+    async def story(node: LocalNode) -> None:
+        commit = hold_back(node, monkeypatch)
+        first = await Client(node, b"A" * 16).open()
+        first.acquire(MINE)
+        await turns()
+        first.close()
+        await turns()
+        waiting = []
+        for number in range(3):
+            other = await Client(node, b"o%015d" % number).open()
+            waiting.append((other, other.wait(b"w%015d" % number)))
+        await turns()
+        again = await Client(node, b"A" * 16).open()
+        waiting.append((again, again.wait(MINE)))
+        await turns()
+        commit()
+        node.server.role_changed(False, 9, None)
+        for client, rid in waiting[1:]:
+            assert (await client.answer(rid))[0] == Status.NOT_LEADER
+        assert node.server.batcher.intake.queued == 0
+
+    on_a_node(story)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import tenure
 from cluster.opcodes import Outcome
 from tenure import AsyncLeaderElector
 from tests.tenure.fake import FakeCoordinator
@@ -118,3 +119,30 @@ def test_system_exit_ends_the_loop_and_leaves_no_lease__rule_4() -> None:
             asyncio.run(elector.run_if_leader("job", raising, error))
         assert caught.value is error
         assert not coordinator.held
+
+
+@pytest.mark.parametrize("latch", [True, False])
+def test_a_latch_or_a_schedule_of_a_closed_coroutine_ends_without_awaiting__rule_4(latch: bool) -> None:
+    async def work(due: Any) -> None: ...
+
+    async def body(of: Any) -> None:
+        async with of:
+            await waiting()
+
+    async def main() -> None:
+        with tenure.local() as coordinator:
+            if latch:
+                of: Any = tenure.AsyncLeaderLatch(coordinator)
+                await of.start("job")
+                assert await of.wait(20)
+            else:
+                of = tenure.leader_scheduled(AsyncLeaderElector(coordinator), "job", every=3600)(work)
+            run = body(of)
+            run.send(None)
+            task = of._task
+            run.close()
+            await asyncio.wait({task}, timeout=20)
+            assert task.done()
+            assert (await coordinator.aio.state("job")).status == "free"
+
+    asyncio.run(main())

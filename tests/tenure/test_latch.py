@@ -284,6 +284,7 @@ def test_a_latch_that_is_collected_where_nobody_may_wait_ends_all_the_same__D5(w
             assert latch.wait(WITHIN_S)
             yield
 
+    others = len(background().closers)
     with tenure.local() as coordinator:
         suspended = [steps(coordinator)]
         next(suspended[0])
@@ -296,6 +297,7 @@ def test_a_latch_that_is_collected_where_nobody_may_wait_ends_all_the_same__D5(w
         where(coordinator, drop)
         assert left.wait(WITHIN_S)
         eventually(lambda: is_free(coordinator), WITHIN_S, "the name is given back")
+        eventually(lambda: len(background().closers) == others, WITHIN_S, "it is not kept")
 
 
 def test_an_interrupt_of_the_start_leaves_nothing_that_takes_part__D1() -> None:
