@@ -14,8 +14,10 @@ Two ways, each enough by itself:
 >>> _ = db.execute("CREATE TABLE stock (id INTEGER PRIMARY KEY, amount INTEGER, " + column_definition() + ")")
 >>> _ = db.execute("INSERT INTO stock (id, amount) VALUES (1, 10)")
 >>> statement = f"UPDATE stock SET amount = ?, {assignment()} WHERE id = ? AND {condition()}"
->>> confirm(db.execute(statement, (20, 9, 1, 9)).rowcount, "stock", 9)
->>> confirm(db.execute(statement, (30, 7, 1, 7)).rowcount, "stock", 7)
+>>> with db:
+...     confirm(db.execute(statement, (20, 9, 1, 9)).rowcount, "stock", 9)
+>>> with db:
+...     confirm(db.execute(statement, (30, 7, 1, 7)).rowcount, "stock", 7)
 Traceback (most recent call last):
 ...
 cluster.errors.FencedError: 'stock': no row took the write of token 7. stop this work if the row exists: a newer holder has written it
@@ -89,7 +91,7 @@ def assignment(column: str = COLUMN, *, placeholder: str = "?") -> str:
 
 def condition(column: str = COLUMN, *, placeholder: str = "?") -> str:
     """For WHERE: the row was written by no newer holder. Its value is ``lease.token``, as in ``assignment``: one without the other is
-    no protection.
+    no protection. A statement that it refuses has begun a transaction all the same: roll it back, or its locks keep the holder out.
 
     >>> condition(placeholder=":token")
     'fencing_token <= :token'

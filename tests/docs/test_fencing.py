@@ -6,12 +6,16 @@ Knows: what each must print. Must not know: how they do it.
 from __future__ import annotations
 
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tenure import FencedError
 from tests.cli.support_cli import environ
 from tests.docs.markdown import examples
 
@@ -45,3 +49,18 @@ def test_it_prints_what_it_should__I10(name: str, tmp_path: Path) -> None:
     assert len(lines) == len(PRINTED[name]), lines
     for line, pattern in zip(lines, PRINTED[name], strict=True):
         assert re.fullmatch(pattern, line), line
+
+
+def test_a_writer_that_was_refused_keeps_nobody_out__A2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The statement that changes no row has taken the database's lock all the same."""
+    monkeypatch.chdir(tmp_path)
+    setting, there, _ = examples("docs/fencing.md")["column"].partition("with tenure.local()")
+    assert there
+    names: dict[str, Any] = {}
+    exec(setting, names)
+    with closing(names["db"]), closing(sqlite3.connect("stock.db", timeout=0)) as other:
+        names["write"](11, 5)
+        with pytest.raises(FencedError):
+            names["write"](99, 4)
+        with other:
+            other.execute("UPDATE stock SET amount = 12")
