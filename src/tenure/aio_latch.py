@@ -148,8 +148,8 @@ class AsyncLeaderLatch(AsyncOne):
     async def close(self) -> None:
         """Take part no more: ``on_lost`` is called if it leads, then the name is given back. Idempotent.
 
-        Waits for that, but for a call out of its own callback, or by a task of that. A caller that is cancelled meanwhile does not
-        stop it.
+        Waits for that, but for a call out of its own callback, or by a task that this waits for. A caller that is cancelled meanwhile
+        does not stop it.
         """
         self.begin_close()
         calling = self._calling
