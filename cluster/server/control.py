@@ -85,8 +85,8 @@ class Control:
         """There are new events."""
         self._watches.happened()
 
-    def names_changed(self, names: Iterable[bytes]) -> None:
-        self._waiting.names_changed(names)
+    def names_freed(self, names: Iterable[bytes]) -> None:
+        self._waiting.names_freed(names)
 
     def session_gone(self, session: Session) -> None:
         self._waiting.drop_connection(session.number)
@@ -248,11 +248,17 @@ class Control:
     def _after_log(self, number: int, rid: int, read: Callable[[], bytes | None]) -> None:
         """Answer with ``read`` once an entry proposed after the request is applied: what was acknowledged before the request is seen."""
 
-        def answered(answer: bytes) -> None:
-            ok = answer == answers.OK and self._host.batcher.serving
-            said = read() if ok else answer
+        def tell() -> None:
+            said = read() if self._host.batcher.serving else answers.not_leader(self._host.log.leader, 0)
             if said is not None:
                 self._reply(number, rid, said)
+
+        def answered(answer: bytes) -> None:
+            # In slices, with all else that comes after this batch: what is read may be large, and a thousand may have asked.
+            if answer != answers.OK:
+                self._reply(number, rid, answer)
+            elif not self._host.batcher.after_flight(tell):
+                self._reply(number, rid, answers.overloaded("REQUESTS_QUEUED_MAX"))
 
         if self._host.batcher.intake.takes(False):
             self._host.batcher.submit(_TICK, answered)

@@ -27,6 +27,10 @@ from cluster.server.timekeeper import TimeKeeper
 logger = logging.getLogger(__name__)
 
 SWEEP_INTERVAL_S = 1.0
+# While more is over than one sweep takes.
+SWEEP_AGAIN_S = 0.02
+# After these there may be room for who waits. A grant takes it away, an extension puts it off, and who is revoked has yet to go.
+_FREEING = frozenset({Event.RELEASED, Event.EXPIRED, Event.FREED, Event.VACATED, Event.ABANDONED})
 _EPOCH = pack([int(Op.EPOCH)])
 _TICK = pack([int(Op.TICK)])
 
@@ -162,15 +166,21 @@ class Server:
         self.sessions.write(number, frames)
 
     def _happened(self, events: bytes) -> None:
-        touched: dict[bytes, None] = {}
+        freed: dict[bytes, None] = {}
+        pushes: list[bytes] = []
         for kind, name, slot, token, *_ in answers.events_of(events):
-            touched[name] = None
+            if kind in _FREEING:
+                freed[name] = None
             if kind == Event.REVOKED or kind == Event.FREED:
-                self.sessions.broadcast(answers.push(int(Push.REVOKED), name, slot, token))
-        self.control.names_changed(touched)
+                pushes.append(answers.push(int(Push.REVOKED), name, slot, token))
+        if pushes:
+            # All at once: a group of a thousand may be revoked while a thousand clients are connected.
+            self.sessions.broadcast(b"".join(pushes))
+        self.control.names_freed(freed)
 
     def _arm_sweep(self) -> None:
-        """Expired leases are dead at once, swept or not; the sweep only frees their memory and reports them, so once a second is enough."""
+        """Expired leases are dead at once, swept or not; the sweep only frees their memory and reports them, so once a second is enough.
+        What one sweep has left over is reported soon."""
         deadline = self.table.next_deadline()
         if deadline < 0:
             return
@@ -179,7 +189,8 @@ class Server:
                 return
             self._sweep_timer.cancel()
         self._sweep_ms = deadline
-        self._sweep_timer = self._env.call_later(max(SWEEP_INTERVAL_S, self.keeper.delay_s(deadline)), self._sweep)
+        pause_s = SWEEP_AGAIN_S if deadline <= self.table.time_ms else max(SWEEP_INTERVAL_S, self.keeper.delay_s(deadline))
+        self._sweep_timer = self._env.call_later(pause_s, self._sweep)
 
     def _sweep(self) -> None:
         self._sweep_timer = None

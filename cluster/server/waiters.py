@@ -111,8 +111,8 @@ class WaitQueues:
     def of(self, conn_id: int, acq_id: bytes) -> Waiter | None:
         return self._of_connection.get(conn_id, {}).get(acq_id)
 
-    def changed(self, names: Iterable[bytes]) -> None:
-        """Something about these names changed in the table."""
+    def freed(self, names: Iterable[bytes]) -> None:
+        """Somebody has left these names."""
         for name in names:
             if name in self._queues:
                 self.look(name)

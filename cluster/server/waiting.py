@@ -45,8 +45,8 @@ class WaitingDesk:
     def length(self, name: bytes) -> int:
         return self._queues.length(name)
 
-    def names_changed(self, names: Iterable[bytes]) -> None:
-        self._queues.changed(names)
+    def names_freed(self, names: Iterable[bytes]) -> None:
+        self._queues.freed(names)
 
     def drop_connection(self, number: int) -> None:
         self._queues.drop_connection(number)

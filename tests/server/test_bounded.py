@@ -6,6 +6,7 @@ Knows: a node of one process, client frames. Must not know: how the server is ma
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from cluster.local import LocalNode
 from cluster.opcodes import Op, Status
+from cluster.server.waiters import Waiter
 from tests.server.test_asking_again import hold_back, on_a_node, turns
 from tests.server.test_hostile_requests import Talker, acquire
 
@@ -184,5 +186,82 @@ def test_what_sets_of_names_make_all_nodes_look_at_is_bounded__G5(monkeypatch: p
         assert asked not in greedy.answers, "there is room again"
         go_on()
         await until(lambda: asked in greedy.answers)
+
+    on_a_node(story)
+
+
+def test_views_of_candidates_that_waited_for_the_log_are_told_in_slices__G5(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One in a turn, however fast the machine is.
+    monkeypatch.setattr("cluster.server.batcher.SLICE_S", 0.0)
+
+    async def story(node: LocalNode) -> None:
+        greedy = await Talker().open(node, b"G" * 16)
+        await turns()
+        monkeypatch.setattr(node.log, "has_fresh_majority", lambda: False)
+        go_on = hold_back(node, monkeypatch)
+        numbers = greedy.send(*[[int(Op.CANDIDATES), b"job"]] * 50)
+        await until(lambda: node.server.batcher.intake.queued + len(node.server.batcher._tickets) >= 50)
+        await turns()
+        told = [0]
+        for _ in range(1000):
+            go_on()
+            await asyncio.sleep(0)
+            told.append(sum(number in greedy.answers for number in numbers))
+        assert told[-1] == 50
+        assert max(now - before for before, now in itertools.pairwise(told)) <= 2
+
+    on_a_node(story)
+
+
+def test_who_waits_is_not_looked_at_for_what_frees_nothing__G5(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set that waits for many names would be asked about all of them for each name that is extended."""
+
+    async def story(node: LocalNode) -> None:
+        holder, other = await Talker().open(node, b"h" * 16), await Talker().open(node, b"o" * 16)
+        names = [b"n%d" % number for number in range(5)]
+        tokens = [(await holder.ask(acquire(b"h%015d" % at, name=name)))[1] for at, name in enumerate(names)]
+        waiting = other.send([int(Op.WAIT), 60_000, [int(Op.ACQUIRE_ALL), b"w" * 16, names, 60_000, 1, 0, 0, b"t", b""]])
+        await turns()
+        looked: list[bytes] = []
+        desk = node.server.control._waiting
+        stock = desk.free_in_s
+
+        def asked(waiter: Waiter, name: bytes) -> float:
+            looked.append(name)
+            return stock(waiter, name)
+
+        monkeypatch.setattr(desk, "free_in_s", asked)
+        for at, name in enumerate(names):
+            assert (await holder.ask([int(Op.EXTEND), b"h%015d" % at, name, tokens[at], 120_000]))[0] == Status.OK
+        await turns()
+        assert not looked
+        for at, name in enumerate(names):
+            assert (await holder.ask([int(Op.RELEASE), b"h%015d" % at, name, tokens[at], 0]))[0] == Status.OK
+        await until(lambda: waiting[0] in other.answers)
+        assert other.answers[waiting[0]][0] == Status.OK
+
+    on_a_node(story)
+
+
+def test_a_group_that_is_revoked_is_told_to_each_client_at_once__G5(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: LocalNode) -> None:
+        greedy = await Talker().open(node, b"G" * 16)
+        for number in range(20):
+            assert (await greedy.ask(acquire(b"h%015d" % number, max_leaders=20)))[0] == Status.OK
+        broadcast: list[bytes] = []
+        stock = node.server.sessions.broadcast
+
+        def told(data: bytes) -> None:
+            broadcast.append(data)
+            stock(data)
+
+        monkeypatch.setattr(node.server.sessions, "broadcast", told)
+        greedy.connection.hello = dataclasses.replace(greedy.connection.hello, role="admin")
+        for session in node.server.sessions._by_number.values():
+            session.connection.hello = dataclasses.replace(session.connection.hello, role="admin")
+        assert (await greedy.ask([int(Op.REVOKE), b"job", None, False]))[0] == Status.OK
+        await turns()
+        assert len(broadcast) == 1
+        assert broadcast[0].count(b"job") == 20
 
     on_a_node(story)

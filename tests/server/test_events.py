@@ -6,11 +6,13 @@ Knows: a node of one process, client frames, the kept events by themselves. Must
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from typing import Any
 
 import pytest
 
+from cluster._table import LeaseTable
 from cluster.codec import pack, unpack
 from cluster.limits import EVENTS_KEPT_MAX_BYTES, EVENTS_PAGE_MAX, WATCHERS_MAX
 from cluster.local import LocalNode
@@ -140,6 +142,22 @@ def test_an_expiry_is_told_soon_however_long_the_leases_before_it_last(monkeypat
             assert time.monotonic() - began < 30, "it waits for the end of the longer lease"
             await asyncio.sleep(0)
         assert [row[1:3] for row in talker.answers[rid][3]] == [[Event.EXPIRED, b"short"]]
+
+    on_a_node(story)
+
+
+def test_as_many_expiries_as_there_are_are_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep takes some of them, and the next one does not wait for its second."""
+    monkeypatch.setattr(server_module, "LeaseTable", functools.partial(LeaseTable, sweep_max=2))
+
+    async def story(node: LocalNode) -> None:
+        talker = await Talker().open(node, b"W" * 16)
+        for number in range(40):
+            await talker.ask([int(Op.ACQUIRE), b"s%015d" % number, b"n%d" % number, 300, 1, 0, 0, b"test:1", b""])
+        began = time.monotonic()
+        while node.server.table.lease_count:
+            assert time.monotonic() - began < 10, "one sweep a second takes twenty"
+            await asyncio.sleep(0)
 
     on_a_node(story)
 

@@ -115,7 +115,7 @@ def test_first_come_first_served_also_while_a_first_try_is_under_way(bench: Benc
     assert bench.host.proposed == [first, second]
     bench.grant(second, until=7.0)
     bench.host.free_at[b"job"] = 6.0
-    bench.queues.changed([b"job"])
+    bench.queues.freed([b"job"])
     bench.env.run_until(6.0)
     assert bench.host.proposed == [first, second, third]
 
@@ -124,8 +124,8 @@ def test_one_waiter_is_proposed_for_one_freed_slot__F3(bench: Bench) -> None:
     bench.host.free_at[b"job"] = 10.0
     waiters = [bench.arrive(b"job") for _ in range(5)]
     bench.host.free_at[b"job"] = 0.0
-    bench.queues.changed([b"job"])
-    bench.queues.changed([b"job"])
+    bench.queues.freed([b"job"])
+    bench.queues.freed([b"job"])
     assert bench.host.proposed == waiters[:1]
 
 
