@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cluster import wall
+from cluster.errors import CoordinationError
 from cluster.net.memory import memory_pair
 from cluster.ports import ChangeOutcome, Connection, Env, Hello, Welcome
 from cluster.server.server import Server
@@ -59,9 +61,15 @@ class LocalLog:
 
 
 class LocalNode:
-    """The node behind ``tenure.local()``: see ``cluster.node.Node`` for the one with a raft group."""
+    """The node behind ``tenure.local()``: see ``cluster.node.Node`` for the one with a raft group.
+
+    Raises:
+        CoordinationError: the wall clock is none that tokens can begin at.
+    """
 
     def __init__(self, env: Env) -> None:
+        if why := wall.objection(env.wall()):
+            raise CoordinationError(why)
         self._env = env
         self.server = Server(env, new_cluster_id=lambda: env.entropy(16), peers_wall_s=env.wall)
         self.log = LocalLog(self.server)

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 
+from cluster import wall
 from cluster.ports import Hello
 from cluster.raft import messages as m
 from cluster.raft.core import Parts
@@ -81,13 +82,20 @@ class Membership(Leading, Following):
         return self._lists
 
     def peers_wall_ms(self) -> int:
-        """The largest wall clock among this node and its connected peers: what they said when they connected, and what has passed since."""
+        """The largest wall clock among this node and its connected peers: what they said when they connected, and what has passed since.
+
+        A peer's that no group can begin with is passed over. This node's own is not: see ``wall.objection``.
+        """
         walls = [int(self._env.wall() * 1000)]
         for peer in self._others:
             if peer.connected and peer.hello is not None:
                 said = peer.hello.info.get("wall_ms")
                 if isinstance(said, int):
-                    walls.append(said + int((self._clock() - peer.connected_at) * 1000))
+                    says = said + int((self._clock() - peer.connected_at) * 1000)
+                    if wall.can_be(says):
+                        walls.append(says)
+                    else:
+                        logger.warning("raft.wall_clock node=%s peer=%s wall_ms=%d is passed over", self._config.node_id, peer.id, says)
         return max(walls)
 
     def _is_blank(self) -> bool:
@@ -110,6 +118,9 @@ class Membership(Leading, Following):
             return
         told = [self._peers[name] for name in self._config.peers if name in self._peers]
         if len(told) < len(self._config.peers) or not all(self._agrees_to_form(peer) for peer in told):
+            return
+        if why := wall.objection(self._env.wall()):
+            self._stop(why)
             return
         formed = {peer.id: peer.hello.incarnation for peer in told if peer.hello is not None}
         formed[self._config.node_id] = self._meta.incarnation

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cluster import wall
 from cluster._table import LEVEL, LeaseTable
 from cluster.codec import pack, unpack
 from cluster.errors import CoordinationError
@@ -33,6 +34,8 @@ SWEEP_AGAIN_S = 0.02
 _FREEING = frozenset({Event.RELEASED, Event.EXPIRED, Event.FREED, Event.VACATED, Event.ABANDONED})
 _EPOCH = pack([int(Op.EPOCH)])
 _TICK = pack([int(Op.TICK)])
+# Answers to what was under way when a reign ended; the next one asks again.
+_REIGN_ENDED = (Status.WRONG_EPOCH, Status.NOT_LEADER, Status.CLOSING, Status.UNSURE)
 
 
 class Server:
@@ -117,14 +120,21 @@ class Server:
     def _open(self, epoch: int) -> None:
         """The own epoch entry is applied: stamp and answer from now on."""
         self._opening = 0
+        init = b"" if self.table.cluster_id else self._init()
         self.keeper.begin()
-        if not self.table.cluster_id:
-            init = pack([int(Op.INIT), self._new_cluster_id(), int(self._peers_wall_s() * 1000)])
+        if init:
             self.batcher.submit(init, self._initialised)
         self.batcher.open(epoch)
         logger.info("epoch.open epoch=%d leases=%d cluster_time_ms=%d", epoch, self.table.lease_count, self.table.time_ms)
         self.sessions.broadcast(answers.push(int(Push.LEADER), epoch, self.log.node_id))
         self._arm_sweep()
+
+    def _init(self) -> bytes:
+        """What a group begins with. Raises CoordinationError, which stops this node, if its clock is none to begin with."""
+        wall_s = self._peers_wall_s()
+        if why := wall.objection(wall_s):
+            raise CoordinationError(why)
+        return pack([int(Op.INIT), self._new_cluster_id(), int(wall_s * 1000)])
 
     def _initialised(self, answer: bytes) -> None:
         fields = unpack(answer)
@@ -135,6 +145,11 @@ class Server:
                     self.table.grants_from - self.table.time_ms,
                 )
             logger.info("cluster.formed cluster_id=%s next_token=%d", fields[1].hex(), fields[2])
+        elif fields[0] not in _REIGN_ENDED:
+            # Its tokens would begin anew.
+            logger.error("cluster.not_formed answer=%s nothing is served", fields[0])
+            self._end_reign(None)
+            raise CoordinationError(f"the raft group could not begin: INIT was answered with {fields[0]}")
 
     def _keep_events(self, events: bytes) -> None:
         if self.table.cluster_id and not self._knows_cluster:

@@ -336,10 +336,10 @@ def test_an_ephemeral_group_outlives_restarts_one_by_one_and_forms_anew_when_all
 def test_peers_wall_ms_is_the_largest_that_was_said_and_moves_on() -> None:
     w = World("ABC")
     w.now += 7.0
-    w["B"].raft._adapter._env.wall = lambda: 5_000_000_000.0  # type: ignore[method-assign]
+    w["B"].raft._adapter._env.wall = lambda: 4_000_000_000.0  # type: ignore[method-assign]
     w.link("A", "B")
     w.now += 3.0
-    assert w["A"].raft.peers_wall_ms() == 5_000_000_003_000
+    assert w["A"].raft.peers_wall_ms() == 4_000_000_003_000
     assert w["C"].raft.peers_wall_ms() == int((1_700_000_000.0 + w.now) * 1000)
 
 
