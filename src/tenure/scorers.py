@@ -81,7 +81,7 @@ class WeightScorer:
 
 
 class WeightedScorer:
-    """The sum of other scorers' numbers, each times its factor.
+    """The sum of other scorers' numbers, each times its factor, added in the order given.
 
     The numbers are not brought to one scale: rates are between 0 and 1, idle times are seconds, so choose factors accordingly.
 
@@ -107,7 +107,11 @@ class WeightedScorer:
         self._parts = parts
 
     def __call__(self, candidate: CandidateInfo, cluster_time: float) -> float:
-        return sum(factor * scorer(candidate, cluster_time) for scorer, factor in self._parts)
+        # Not ``sum``, which rounds otherwise from Python 3.12 on: whoever has the same view must get the same number.
+        total: float = 0
+        for scorer, factor in self._parts:
+            total += factor * scorer(candidate, cluster_time)
+        return total
 
     def __repr__(self) -> str:
         return f"WeightedScorer({', '.join(map(repr, self._parts))})"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import tenure
 from tenure import CandidateInfo, Candidates, ElectionResult
+from tenure.scorers import Scorer
 
 pytestmark = pytest.mark.fast
 
@@ -159,6 +160,28 @@ def test_scorers_say_what_they_say() -> None:
     assert tenure.WeightScorer()(veteran, 100.0) == 4.0
     mixed = tenure.WeightedScorer((tenure.WeightScorer(), 2.0), (tenure.IdleTimeScorer(), -0.1))
     assert mixed(veteran, 100.0) == pytest.approx(6.0)
+
+
+def _says(number: float) -> Scorer:
+    return lambda candidate, cluster_time: number
+
+
+@pytest.mark.parametrize(
+    ("numbers", "total"),
+    [
+        ([0.1] * 10, 0.9999999999999999),
+        ([1e16, 1.0, -1e16], 0.0),
+        ([1e308, 1e308, -1e308], math.inf),
+        ([math.inf, -math.inf], math.nan),
+        ([math.nan, 1.0], math.nan),
+        ([2**70, 1], 2**70 + 1),
+    ],
+)
+def test_a_weighted_score_is_the_same_number_on_every_python__F5(numbers: list[float], total: float) -> None:
+    scorer = tenure.WeightedScorer(*((_says(number), 1) for number in numbers))
+    assert repr(scorer(CandidateInfo("a"), 0.0)) == repr(total)
+    result = tenure.ScoredStrategy(scorer).elect(view(CandidateInfo("a")))
+    assert (result.winner is not None) == math.isfinite(total)
 
 
 @pytest.mark.parametrize(
