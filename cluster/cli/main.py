@@ -178,8 +178,9 @@ def _dispatch(argv: list[str], prog: str) -> int:
         raise UsageError(f"{name} takes no command after --", f"'{prog} {name} --help' shows what is accepted")
     from cluster.cli.logs import configure
 
-    # Between the loss of a lease and the end of its command there must be nothing to wait for.
-    configure(found.log_level, found.log_format, voice if name == "lock" else sys.stderr)
+    # Between the loss of a lease and the end of its command there must be nothing to wait for; nor may whoever reads a node's log, or has
+    # stopped to, stop its loop.
+    configure(found.log_level, found.log_format, voice if name in ("lock", "node") else sys.stderr)
     status: int = module.execute(found)
     sys.stdout.flush()
     return status

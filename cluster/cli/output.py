@@ -63,13 +63,14 @@ class Voice:
     """Stderr for who has more urgent things to do than to be heard: nothing is raised, and nobody waits for its reader.
 
     A thread of its own writes, since the pipe or the terminal is shared with others, and cannot be made non-blocking for one. What does
-    not find room is not said: at most ``LINES_MAX`` texts wait.
+    not find room is not said, but for how many that were: at most ``LINES_MAX`` texts wait.
     """
 
     def __init__(self) -> None:
         self._texts: deque[tuple[int, bytes]] = deque()
         self._changed = threading.Condition()
         self._writer: threading.Thread | None = None
+        self._unsaid = 0
 
     def write(self, text: str) -> None:
         stream = sys.stderr
@@ -82,7 +83,11 @@ class Voice:
             return
         with self._changed:
             if len(self._texts) >= LINES_MAX:
+                self._unsaid += 1
                 return
+            if self._unsaid:
+                self._texts.append((number, b"tenure: %d lines before this one are missing: nobody read them\n" % self._unsaid))
+                self._unsaid = 0
             self._texts.append((number, text.encode("utf-8", "backslashreplace")))
             self._changed.notify_all()
             if self._writer is None:

@@ -6,6 +6,7 @@ Knows: the command line, processes. Must not know: the product's inside.
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import tenure as api
-from tests.cli.support_cli import is_one_line, start, tenure
+from tests.cli.support_cli import fill, is_one_line, start, tenure
 from tests.support import eventually
 from tests.support_cluster import NodeGroup, free_ports
 
@@ -278,3 +279,25 @@ def test_status_without_a_majority_is_69(tmp_path: Path) -> None:
         eventually(unavailable, 15.0, "the node alone says that it has no majority")
         text = tenure(["status", "--connect", alive.address, "--timeout", "2"], tmp_path)
         assert "quorum        no" in text.stdout or is_one_line(text.stderr)
+
+
+def test_whoever_reads_a_nodes_log_and_stops_does_not_stop_the_node(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    read, write = os.pipe()
+    fill(write)
+    arguments = ["node", "--listen", f"127.0.0.1:{port}", "--single", "--log-level", "debug"]
+    process = start(arguments, tmp_path, stderr=write)
+    os.close(write)
+    try:
+        assert process.stdout is not None
+        assert re.fullmatch(r"tenure: node \S+ serves\n", process.stdout.readline())
+        for number in range(5):
+            # Each connection has its lines.
+            with api.connect(f"127.0.0.1:{port}") as coordinator:
+                assert coordinator.acquire(f"job-{number}", lease_time=60) is not None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(read)

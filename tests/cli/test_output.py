@@ -119,3 +119,19 @@ def test_what_waits_to_be_said_is_bounded() -> None:
         os.set_blocking(read, False)
         with pytest.raises(BlockingIOError):
             os.read(read, 1)
+
+
+def test_how_much_was_not_said_is_said() -> None:
+    with pipe() as (read, write):
+        fill(write)
+        own = Voice()
+        for number in range(LINES_MAX + 3):
+            own.write(f"<{number}>\n")
+        heard = b""
+        while not heard.endswith(f"<{LINES_MAX - 1}>\n".encode()):
+            heard += os.read(read, 1 << 16)
+        assert own.finish(10.0)
+        own.write("<again>\n")
+        while not heard.endswith(b"<again>\n"):
+            heard += os.read(read, 1 << 16)
+        assert heard.splitlines()[-2] == b"tenure: 3 lines before this one are missing: nobody read them"
