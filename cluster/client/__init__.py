@@ -4,7 +4,7 @@ from cluster.client.aio import AsyncCoordinator
 from cluster.client.candidacy import Candidacy
 from cluster.client.candidates import CandidateInfo, Candidates
 from cluster.client.connecting import connect, connect_async
-from cluster.client.coordinator import Coordinator, must_not_wait
+from cluster.client.coordinator import Coordinator, clock_of, must_not_wait
 from cluster.client.core import LostEvent
 from cluster.client.door import Door, TcpDoor
 from cluster.client.host import IoThread, Resident
@@ -60,6 +60,7 @@ __all__ = [
     "Unknown",
     "Watch",
     "WatchGap",
+    "clock_of",
     "connect",
     "connect_async",
     "must_not_wait",

@@ -342,3 +342,8 @@ def must_not_wait(coordinator: Coordinator) -> bool:
     """Whether what is waited for here, and needs this coordinator, may wait for this thread: one that I/O runs on, or that a collector or a
     signal handler has stopped in a step that its I/O thread needs."""
     return on_io_thread() or coordinator._port.engine.blocks_itself()
+
+
+def clock_of(coordinator: Coordinator) -> Callable[[], float]:
+    """What its leases are counted by: seconds, from any thread, also after its end."""
+    return coordinator._port.engine.clock

@@ -144,7 +144,7 @@ class OneLeader(Asking[ElectionOptions]):
         options = ElectionOptions() if options is None else options
         if not isinstance(options, ElectionOptions):
             raise UsageError(f"options are {type(options).__name__}", "give ElectionOptions(…), or use a group elector")
-        super().__init__(coordinator, options, observers(listeners, history, metrics))
+        super().__init__(coordinator, options, observers(coordinator, listeners, history, metrics))
 
 
 class ManyLeaders(Asking[GroupElectionOptions]):
@@ -162,7 +162,7 @@ class ManyLeaders(Asking[GroupElectionOptions]):
         options = GroupElectionOptions() if options is None else options
         if not isinstance(options, GroupElectionOptions):
             raise UsageError(f"options are {type(options).__name__}", "give GroupElectionOptions(max_leaders=…, …)")
-        super().__init__(coordinator, options, observers(listeners, history, metrics))
+        super().__init__(coordinator, options, observers(coordinator, listeners, history, metrics))
 
 
 class One(OneLeader):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from cluster.client import Coordinator, clock_of
 from cluster.env import boot_clock
 from cluster.errors import LeaseLostError, UsageError
 from cluster.opcodes import Outcome
@@ -30,14 +31,18 @@ Observers = tuple[Callable[[], Watching], ...]
 Calls = Feed[Callable[[], object]]
 
 
-def observers(listeners: Iterable[ElectionListener], history: History | None, metrics: Metrics | None) -> Observers:
+def observers(
+    coordinator: Coordinator, listeners: Iterable[ElectionListener], history: History | None, metrics: Metrics | None
+) -> Observers:
     """What makes the hooks of each run. Raises UsageError for arguments that are something else."""
     if history is not None and not isinstance(history, History):
         raise UsageError(f"history is {type(history).__name__}", "give a tenure.history.History of sinks")
     if metrics is not None and (isinstance(metrics, type) or not isinstance(metrics, Metrics)):
         raise UsageError(f"metrics is {type(metrics).__name__}", "give MemoryMetrics(), PrometheusMetrics(), …")
     found: list[Callable[[], Watching]] = []
-    meter = None if metrics is None else Meter(metrics)
+    # A stand-in for a coordinator may have no clock.
+    clock = clock_of(coordinator) if isinstance(coordinator, Coordinator) else boot_clock
+    meter = None if metrics is None else Meter(metrics, clock)
     if history is not None:
         found.append(history.watch)
     if meter is not None:
@@ -132,10 +137,11 @@ class Telling(Watching):
 
 
 class Meter:
-    """The metrics of one elector."""
+    """The metrics of one elector. ``clock``: what they measure with."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._metrics = metrics
+        self.clock = clock
         self._calls = feed_of(metrics, "metrics")
 
     def watch(self) -> Watching:
@@ -160,11 +166,11 @@ class Measuring(Watching):
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
-        self._since = boot_clock()
+        self._since = meter.clock()
         self._held = False
 
     def _settled(self, name: str, result: str) -> None:
-        now = boot_clock()
+        now = self._meter.clock()
         self._meter.count("elections", name=name, result=result)
         self._meter.observe("wait_seconds", now - self._since, name=name, result=result)
         self._since = now
@@ -187,7 +193,7 @@ class Measuring(Watching):
         if not self._held or lease is None:
             return
         self._meter.count("runs", name=run.name, result=outcome.name.lower())
-        self._meter.observe("held_seconds", boot_clock() - self._since, name=run.name)
+        self._meter.observe("held_seconds", self._meter.clock() - self._since, name=run.name)
         if run.lost:
             self._meter.count("lost", name=run.name, reason=lease.lost.reason)
         if lease.warnings:

@@ -17,6 +17,8 @@ import pytest
 
 import tenure
 from cluster.limits import WAIT_MAX_S
+from tenure.listeners import flush
+from tenure.metrics import MemoryMetrics
 from tenure.testing import FakeCoordinator, ManualClock, NodeGroup, eventually
 from tenure.testing._clock import TIMERS_FEW, ManualEnv
 
@@ -130,6 +132,28 @@ def test_an_action_is_cancelled_when_its_lease_is_lost(tenure_fake: FakeCoordina
         return await running
 
     assert isinstance(asyncio.run(main()), tenure.LeaseLost)
+
+
+@pytest.mark.parametrize("elector", [tenure.LeaderElector, tenure.LeaderGroupElector])
+def test_metrics_measure_the_time_that_the_test_lets_pass__G1(tenure_fake: FakeCoordinator, elector: Any) -> None:
+    metrics = MemoryMetrics()
+    elector(tenure_fake, metrics=metrics).for_tenant("acme").run_if_leader("job", lambda: tenure_fake.clock.advance(30))
+    assert flush(20)
+    assert metrics.observed("held_seconds").total == 30.0
+    assert metrics.observed("wait_seconds").total == 0.0
+
+
+def test_a_watch_tells_a_command_to_lose_from_an_expiry(tenure_fake: FakeCoordinator) -> None:
+    watch = tenure_fake.watch("job")
+    tenure_fake.acquire("job-1")
+    tenure_fake.lose("job-1")
+    tenure_fake.acquire("job-2", lease_time=5)
+    tenure_fake.clock.advance(7)
+    told = [next(watch) for _ in range(4)]
+    watch.close()
+    assert [(event.kind, event.reason) for event in told if isinstance(event, tenure.LeaseEvent)] == [
+        ("granted", ""), ("released", "abandoned"), ("granted", ""), ("expired", "")
+    ]  # fmt: skip
 
 
 def test_an_outage_makes_calls_unavailable_and_ends_leases_and_passes(tenure_fake: FakeCoordinator) -> None:

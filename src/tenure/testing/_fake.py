@@ -113,6 +113,8 @@ class FakeCoordinator(Coordinator):
     def lose(self, name: str, slot: int | None = None) -> int:
         """End leases against their holder's will, as if their time had passed: first the holder is told, then the name is free.
 
+        To the holder they are ``expired``; a watch says ``released``, with the reason ``abandoned``.
+
         Args:
             name: as it is stored, a tenant's with its prefix.
             slot: which one; None: all of the name's.
