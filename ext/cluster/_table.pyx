@@ -14,6 +14,7 @@ The class below is the only thing that Python sees; everything behind it works o
     table/heap.pxi        what ends next              table/batches.pxi     header, epoch, time
     table/records.pxi     leases, sessions, the table table/snapshot, frozen, restore, looking.pxi
     table/backup.pxi      what ends when a state is restored
+    table/chains.pxi      occupants of a name that a state tells in another order
     table/keys.pxi        records, remembered writes  table/fenced.pxi      RECORD_PUT, RECORD_DELETE
     table/rosters.pxi     candidates by name          table/candidates.pxi  CANDIDATE_…, who may claim, counting
     table/rostering.pxi   candidates in snapshots and for readers
@@ -44,6 +45,7 @@ include "table/operations.pxi"
 include "table/batches.pxi"
 include "table/snapshot.pxi"
 include "table/frozen.pxi"
+include "table/chains.pxi"
 include "table/restore.pxi"
 include "table/looking.pxi"
 include "table/rostering.pxi"

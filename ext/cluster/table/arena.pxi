@@ -1,8 +1,10 @@
 # Blocks of memory for leases, sessions and metadata, named by 32-bit references. Included by _table.pyx.
 #
 # Memory comes in chunks that are never moved, so a pointer stays good while its block lives and growing copies nothing. Blocks are a
-# whole number of 8-byte units; a freed one is kept for the next block of the very same number of units. What is freed goes back to the
-# system only with the whole table: a table that once held many leases is expected to hold many again.
+# whole number of 8-byte units, beyond UNITS_EXACT one of four sizes between a power of two and the next; a freed one is kept for the
+# next block of its size. So few sizes there are so that blocks whose wishes change from round to round serve each other: what was taken
+# is then at most some times the most that was in use, also where each round is of another size. What is freed goes back to the system
+# only with the whole table: a table that once held many leases is expected to hold many again.
 
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
@@ -14,6 +16,7 @@ cdef enum:
     CHUNK_UNITS = 1 << CHUNK_BITS  # 1 MiB
     CHUNKS_MAX = 1 << 14           # 16 GiB: a reference has 31 bits, the heap uses the last one
     BLOCK_UNITS_MAX = METADATA_MAX_BYTES // UNIT_BYTES
+    UNITS_EXACT = 16               # a lease with 55 bytes of name and node id: most are not larger
 
 
 cdef struct Arena:
@@ -29,7 +32,14 @@ cdef inline void *block(const Arena *a, uint32_t ref) noexcept nogil:
 
 
 cdef inline uint32_t units_of(size_t size) noexcept nogil:
-    return <uint32_t>((size + UNIT_BYTES - 1) // UNIT_BYTES)
+    """The units of a block for so many bytes: no more than a quarter above what they need."""
+    cdef uint32_t units = <uint32_t>((size + UNIT_BYTES - 1) // UNIT_BYTES)
+    cdef uint32_t step = UNITS_EXACT // 4
+    if units <= UNITS_EXACT:
+        return units
+    while units > 8 * step:
+        step *= 2
+    return (units + step - 1) & ~(step - 1)
 
 
 cdef bint add_chunk(Arena *a) noexcept nogil:

@@ -48,17 +48,25 @@ cdef inline void look_at_name(const Table *t, const Text *name, const Request *r
 
 
 cdef void expire_leftovers(Table *t, const Text *name) noexcept nogil:
-    """Expire what is over of this name, by slot, so that each expiry is reported before the grant that follows it (I7)."""
+    """Expire what is over of this name, by slot, so that each expiry is reported before the grant that follows it (I7).
+
+    Cost: one walk along its occupants, however many of them are over.
+    """
     cdef Slot *slot = find_name(t, name)
-    cdef uint32_t ref = slot.ref if slot != NULL else 0
-    cdef uint32_t following
+    cdef uint32_t *link
     cdef Lease *l
-    while ref:
-        l = lease_at(&t.arena, ref)
-        following = l.sibling
+    if slot == NULL:
+        return
+    link = &slot.ref
+    while link[0]:
+        l = lease_at(&t.arena, link[0])
         if ends_at(t, l) <= t.time_ms:
-            expire(t, ref)
-        ref = following
+            tell_end(t, l)
+            take_out(t, link)
+        else:
+            link = &l.sibling
+    if slot.ref == 0:
+        index_erase(&t.names, slot)
 
 
 cdef int lacks_room(Table *t, uint32_t more, uint64_t text_bytes) noexcept nogil:

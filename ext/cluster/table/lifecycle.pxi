@@ -71,29 +71,36 @@ cdef inline void free_lease(Table *t, uint32_t ref) noexcept nogil:
     t.text_bytes -= size
 
 
-cdef inline void remove_lease(Table *t, Slot *slot, uint32_t ref) noexcept nogil:
-    """Take a lease out of everything. ``slot`` is its name's and is empty afterwards if it was the last occupant."""
+cdef inline void take_out(Table *t, uint32_t *link) noexcept nogil:
+    """Take the lease that a link of its name's chain leads to out of everything but the index of names."""
+    cdef uint32_t ref = link[0]
     cdef Lease *l = lease_at(&t.arena, ref)
-    cdef Lease *other
     detach(t, l)
-    if slot.ref != ref:
-        other = lease_at(&t.arena, slot.ref)
-        while other.sibling != ref:
-            other = lease_at(&t.arena, other.sibling)
-        other.sibling = l.sibling
-    elif l.sibling:
-        slot.ref = l.sibling
-    else:
-        index_erase(&t.names, slot)
+    link[0] = l.sibling
     free_lease(t, ref)
 
 
+cdef inline void remove_lease(Table *t, Slot *slot, uint32_t ref) noexcept nogil:
+    """Take a lease out of everything. ``slot`` is its name's and is empty afterwards if it was the last occupant."""
+    cdef uint32_t *link = &slot.ref
+    while link[0] != ref:
+        link = &lease_at(&t.arena, link[0]).sibling
+    take_out(t, link)
+    if slot.ref == 0:
+        index_erase(&t.names, slot)
+
+
+cdef inline void tell_end(Table *t, const Lease *l) noexcept nogil:
+    """Say that a lease is over, or the occupancy of a dead one."""
+    emit(t, EVENT_VACATED if l.flags & FLAG_DEAD else EVENT_EXPIRED, l, 0)
+
+
 cdef inline void expire(Table *t, uint32_t ref) noexcept nogil:
-    """Remove a lease that is over, or a dead one whose occupancy is, and say so."""
+    """Remove a lease that is over, or a dead one whose occupancy is, and say so. Cost: linear in the occupants before it."""
     cdef Lease *l = lease_at(&t.arena, ref)
     cdef Text name = name_of(l)
     hash_name(t, &name)
-    emit(t, EVENT_VACATED if l.flags & FLAG_DEAD else EVENT_EXPIRED, l, 0)
+    tell_end(t, l)
     remove_lease(t, find_name(t, &name), ref)
 
 

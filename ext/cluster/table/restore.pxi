@@ -114,26 +114,15 @@ cdef bint has_possible_times(const Table *t, const StoredLease *l) noexcept nogi
     return l.granted + l.terms.lease_ms <= l.deadline <= time_ms + t.longest_ms
 
 
-cdef bint join_chain(Loading *g, uint32_t ref, const Text *name) noexcept nogil:
-    """Put a stored lease among its name's occupants, by slot. False: its slot is taken, or its id lives there already."""
-    cdef Table *t = g.table
-    cdef Lease *l = lease_at(&t.arena, ref)
+cdef void join_chain(Table *t, uint32_t ref, const Text *name) noexcept nogil:
+    """Put a stored lease among its name's occupants, in no order yet: ``order_chains`` sorts them when all are there."""
     cdef Slot *head = find_name(t, name)
-    cdef uint32_t *link
-    cdef Standing standing
-    l.sibling = 0
+    lease_at(&t.arena, ref).sibling = 0
     if head == NULL:
         index_put(&t.names, name.hash, ref)
-        return True
-    look(t, head.ref, l.id, MAX_LEADERS_MAX, t.time_ms, &standing)
-    link = &head.ref
-    while link[0] and lease_at(&t.arena, link[0]).slot < l.slot:
-        link = &lease_at(&t.arena, link[0]).sibling
-    if link[0] and lease_at(&t.arena, link[0]).slot == l.slot:
-        return False
-    l.sibling = link[0]
-    link[0] = ref
-    return standing.mine == 0 or l.flags & FLAG_DEAD or ends_at(t, l) <= t.time_ms
+        return
+    lease_at(&t.arena, ref).sibling = head.ref
+    head.ref = ref
 
 
 cdef bint load_lease(Loading *g) noexcept nogil:
@@ -172,7 +161,8 @@ cdef bint load_lease(Loading *g) noexcept nogil:
         hang(t, ref, session)
     else:
         stand_free(t, ref)
-    return join_chain(g, ref, &r.name)
+    join_chain(t, ref, &r.name)
+    return True
 
 
 cdef bint is_possible_write(Loading *g, uint64_t version, uint64_t token) noexcept nogil:
@@ -254,17 +244,28 @@ cdef bint load_writes(Loading *g) noexcept nogil:
     return True
 
 
-cdef bint keeps_limits(const Table *t) noexcept nogil:
-    """I1: no name has more occupants than the smallest max_leaders among them. Those that are over do not count."""
+cdef bint are_occupants(const Table *t, Slot *head) noexcept nogil:
+    """Sort a name's occupants by slot. False: two have one slot or, both alive, one id; or they are too many (I1)."""
     cdef Standing standing
+    head.ref = sorted_chain(&t.arena, head.ref, compare_ids)
+    if has_twin_ids(t, head.ref):
+        return False
+    head.ref = sorted_chain(&t.arena, head.ref, compare_slots)
+    if has_twin_slots(t, head.ref):
+        return False
+    # No more than the smallest max_leaders among them. Those that are over do not count.
+    look(t, head.ref, NULL, MAX_LEADERS_MAX, t.time_ms, &standing)
+    return standing.occupants <= standing.places
+
+
+cdef bint order_chains(const Table *t) noexcept nogil:
+    """Whether each name's occupants can be; sorts them by slot. Cost: of n occupants, of the order of n log n."""
     cdef size_t i
-    cdef uint32_t ref
+    cdef Slot *head
     for i in range(index_slots(&t.names)):
-        ref = index_slot(&t.names, i).ref
-        if ref and lease_at(&t.arena, ref).sibling:
-            look(t, ref, NULL, MAX_LEADERS_MAX, t.time_ms, &standing)
-            if standing.occupants > standing.places:
-                return False
+        head = index_slot(&t.names, i)
+        if head.ref and lease_at(&t.arena, head.ref).sibling and not are_occupants(t, head):
+            return False
     return True
 
 
@@ -285,7 +286,7 @@ cdef bint load_snapshot(Loading *g) noexcept nogil:
     for i in range(count if not g.no_memory else 0):
         if not load_lease(g):
             return False
-    if g.no_memory or t.text_bytes > t.text_max or not keeps_limits(t):
+    if g.no_memory or t.text_bytes > t.text_max or not order_chains(t):
         return False
     if not load_records(g) or not load_writes(g) or not load_rosters(g):
         return False
