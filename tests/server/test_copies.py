@@ -202,3 +202,18 @@ def test_who_is_to_be_looked_at_again_when_the_reign_ends_is_told_so_and_asks_no
         assert node.server.batcher.intake.queued == 0
 
     on_a_node(story)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_request_of_another_reign_is_refused_with_the_epoch_that_serves__I3(waits: bool) -> None:
+    """What it was asked in may have been settled elsewhere since, and its client have given it up."""
+
+    async def story(node: LocalNode) -> None:
+        client = await Client(node, b"A" * 16).open()
+        serving = node.server.batcher.intake.epoch
+        client._epoch = serving - 1
+        rid = client.wait(MINE) if waits else client.acquire(MINE)
+        assert await client.answer(rid) == [int(Status.STALE_EPOCH), serving]
+        assert not holders(node)
+
+    on_a_node(story)

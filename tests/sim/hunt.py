@@ -39,6 +39,7 @@ WORK_OF = {
     **mutants_records.WORK_OF,
     **dict.fromkeys(mutants_electors.MUTANTS, "electors"),
     **dict.fromkeys(mutants_impatient.MUTANTS, "impatient"),
+    "requests of another epoch accepted": "impatient",
 }
 
 
