@@ -68,7 +68,7 @@ FOUND_AT: dict[str, tuple[int, str]] = {
     "without keepsmembers": (11, r"Violation: .* was removed from its raft group"),
     "consistent read from memory": (25, _READ),
     "leader counts itself before its sync": (43, f"{_DIVERGED}|{_READ}"),
-    "without startup": (3, f"{_DIVERGED}|{_DISAGREE}"),
+    "without startup": (7, f"{_DIVERGED}|{_DISAGREE}"),
     "without stepdown": (0, r"Violation: .* stood for election and nobody heard of it"),
     "queue kept after the reign": (12, f"{_ENDED}|Violation: .* requests of an earlier epoch are queued"),
     "retry answered without remaining": (2, _COUNTS),
