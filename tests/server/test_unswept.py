@@ -25,7 +25,7 @@ def test_a_lease_that_nobody_swept_is_free_by_the_stamp_that_a_batch_would_get__
     node = io.run(make())
     with Coordinator(LocalDoor(node), io=io, at_close=node.close) as coordinator:
         for name in ("job", "other"):
-            assert coordinator.acquire(name, lease_time=0.3) is not None
+            assert coordinator.acquire(name, lease_time=1.5) is not None
         assert coordinator.acquire("job") is None, "it is held"
         applied_ms = node.server.table.time_ms
         eventually(lambda: coordinator.state("job").leader is None, 10.0, "it is shown as free")
