@@ -85,3 +85,26 @@ def test_a_connection_ends_with_the_process_that_made_it_although_a_child_of_it_
         server.close()
 
     asyncio.run(story())
+
+
+def test_a_connection_that_comes_after_its_share_of_the_time_is_ended() -> None:
+    aborted: list[bool] = []
+
+    class Transport:
+        def abort(self) -> None:
+            aborted.append(True)
+
+    async def late() -> Any:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            return Transport(), asyncio.Protocol()
+
+    async def story() -> None:
+        with pytest.raises(TimeoutError):
+            await RealEnv(asyncio.get_running_loop())._within(late(), 0.01)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    asyncio.run(story())
+    assert aborted == [True]

@@ -217,3 +217,23 @@ def test_a_request_of_another_reign_is_refused_with_the_epoch_that_serves__I3(wa
         assert not holders(node)
 
     on_a_node(story)
+
+
+def test_who_is_to_be_told_after_a_batch_is_told_when_all_of_that_batch_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: LocalNode) -> None:
+        first = await Client(node, b"A" * 16).open()
+        batcher = node.server.batcher
+        seals: list[Any] = []
+        monkeypatch.setattr(batcher, "_seal", lambda: seals.append(None))
+        first.acquire(MINE)
+        await turns()
+        assert batcher.intake.queued == 1
+        told: list[bool] = []
+        assert batcher.after_flight(lambda: told.append(True))
+        first.close()
+        await turns()
+        assert (batcher.intake.queued, told, seals) == (0, [], [None])
+        type(batcher)._seal(batcher)
+        assert told == [True]
+
+    on_a_node(story)
